@@ -1,0 +1,39 @@
+"""Word sensitivity: how much a model's output can change when one word of its input changes.
+
+    import wordsens
+    raf = wordsens.build_map("raf", d=384, seed=1)
+    found = wordsens.word_sensitivity(raf, X, positions="all")
+
+The names below are imported when first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "UserError": "wordsens.errors",
+    "Stream": "wordsens.randomness",
+    "LazyGaussian": "wordsens.gaussian",
+    "DenseGaussian": "wordsens.gaussian",
+    "build_map": "wordsens.maps",
+    "MAPS": "wordsens.maps",
+    "word_sensitivity": "wordsens.search",
+    "Sensitivity": "wordsens.search",
+    "large_width_limit": "wordsens.theory",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'wordsens' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Experiments: each takes a cell's parameters and returns its arrays."""

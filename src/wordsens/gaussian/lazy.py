@@ -1,0 +1,178 @@
+"""Gaussian matrices that are drawn only where they are looked at.
+
+V (rows × columns, iid N(0, std²)) is only ever seen through products.  Keep orthonormal bases
+Q of the right queries with images Y = V Q, and P of the left queries with images Z = Vᵀ P.
+A new unit query q ⟂ Q has, exactly in law,
+
+    V q = P Zᵀ q + (I − P Pᵀ) g,        g ~ N(0, std² I) fresh,
+
+and symmetrically for Vᵀ p.  A general h is split as h = Q c + ‖r‖ q, so V h = Y c + ‖r‖ V q.
+The principle is Bolthausen's conditioning, made an algorithm by Y. M. Lu, "Householder Dice: A
+Matrix-Free Algorithm for Simulating Dynamics on Gaussian and Random Orthogonal Ensembles",
+IEEE Trans. Inf. Theory 67(12), 2021 (arXiv:2101.07464); here it is batched and works on blocks
+of queries.  A product costs O((rows + columns) t) after t queries, not O(rows · columns).
+
+One object is one matrix for its whole life: the same stream asked other questions is another
+matrix, so whatever is compared must share one object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from wordsens.gaussian.base import GaussianMatrix
+from wordsens.randomness import Stream
+
+PANEL = 32  # queries orthogonalised against each other one by one; more go in panels
+NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
+
+
+class LazyGaussian(GaussianMatrix):
+    """One lazily drawn matrix per stream; see the module for the law and its source."""
+
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        streams: Sequence[Stream],
+        *,
+        std: float = 1.0,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.batch, self.rows, self.columns = len(streams), rows, columns
+        self.std, self.dtype, self.device = std, dtype, torch.device(device)
+        self._streams = streams
+        self._right = _Side(self.batch, columns, rows, dtype, self.device)  # Q, Y = V Q
+        self._left = _Side(self.batch, rows, columns, dtype, self.device)  # P, Z = Vᵀ P
+
+    def matvec(self, h: torch.Tensor) -> torch.Tensor:
+        return self._product(h, self._right, self._left, self._fresh_right)
+
+    def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
+        return self._product(g, self._left, self._right, self._fresh_left)
+
+    def norm_bound(self, columns: torch.Tensor | None = None) -> torch.Tensor:
+        """std (√rows + √columns + t), exceeded with probability at most exp(−t²/2) = 1e-9.
+
+        Davidson and Szarek's bound on the largest singular value of a Gaussian matrix.
+        """
+        slack = math.sqrt(-2 * math.log(NORM_FAILURE))
+        width = self.columns if columns is None else len(columns)
+        bound = self.std * (math.sqrt(self.rows) + math.sqrt(width) + slack)
+        return torch.full((self.batch,), bound, dtype=self.dtype, device=self.device)
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of the bases and images, in bytes."""
+        return self._right.bytes_held + self._left.bytes_held
+
+    def _fresh_right(self, q: torch.Tensor) -> torch.Tensor:
+        """Fresh N(0, std²) vectors (batch, b, rows), one per new right direction."""
+        return self._fresh(q.shape[1], self.rows)
+
+    def _fresh_left(self, p: torch.Tensor) -> torch.Tensor:
+        return self._fresh(p.shape[1], self.columns)
+
+    def _fresh(self, count: int, length: int) -> torch.Tensor:
+        # drawn matrix by matrix, so that no number depends on its companions in the batch
+        drawn = torch.empty(self.batch, count, length, dtype=self.dtype)
+        for out, stream in zip(drawn, self._streams, strict=True):
+            torch.mul(stream.normal(count, length, dtype=self.dtype), self.std, out=out)
+        return drawn.to(self.device)
+
+    def _product(self, x: torch.Tensor, asked: _Side, other: _Side, fresh) -> torch.Tensor:
+        if x.shape[1] > PANEL:
+            panels = x.split(PANEL, dim=1)
+            return torch.cat([self._product(panel, asked, other, fresh) for panel in panels], 1)
+        known = asked.count
+        coefficients, new, mixing = asked.split(x)
+        images = fresh(new)
+        images *= (new != 0).any(-1, keepdim=True)
+        if other.count:
+            # P Zᵀ q + (I − P Pᵀ) g, with both terms in one pass over P
+            conditioned = new @ other.images.mT
+            conditioned -= images @ other.basis.mT
+            images.baddbmm_(conditioned, other.basis)
+        result = mixing @ images
+        asked.append(new, images)
+        if known:
+            result.baddbmm_(coefficients, asked.images[:, :known])
+        return result
+
+
+class _Side:
+    """An orthonormal basis of the queries from one side, and what the matrix answered.
+
+    A direction that brings nothing new to one matrix of the batch is kept as a zero row there,
+    which leaves every formula true.
+    """
+
+    def __init__(
+        self, batch: int, length: int, image: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._basis = torch.empty(batch, 0, length, dtype=dtype, device=device)
+        self._images = torch.empty(batch, 0, image, dtype=dtype, device=device)
+        self.count = 0
+        self.tolerance = 100 * torch.finfo(dtype).eps
+
+    @property
+    def basis(self) -> torch.Tensor:  # (batch, count, length)
+        return self._basis[:, : self.count]
+
+    @property
+    def images(self) -> torch.Tensor:  # (batch, count, image)
+        return self._images[:, : self.count]
+
+    @property
+    def bytes_held(self) -> int:
+        held = self._basis.numel() + self._images.numel()
+        return held * self._basis.element_size()
+
+    def split(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """x = coefficients · basis + mixing · new, by classical Gram–Schmidt done twice.
+
+        x (batch, b, length); new (batch, b, length) orthonormal rows, zero where x brought
+        nothing above rounding; mixing (batch, b, b) lower triangular.
+        """
+        scale = torch.linalg.vector_norm(x, dim=-1)  # (batch, b)
+        residual = x.clone()
+        coefficients = x.new_zeros(*x.shape[:2], self.count)
+        for _ in range(2 if self.count else 0):
+            step = residual @ self.basis.mT
+            residual.baddbmm_(step, self.basis, alpha=-1)
+            coefficients += step
+        mixing = x.new_zeros(*x.shape[:2], x.shape[1])
+        for j in range(x.shape[1]):
+            row = residual[:, j : j + 1]
+            before = residual[:, :j]  # already orthonormal
+            for _ in range(2 if j else 0):
+                step = row @ before.mT
+                row.baddbmm_(step, before, alpha=-1)
+                mixing[:, j, :j] += step[:, 0]
+            norm = torch.linalg.vector_norm(row[:, 0], dim=-1)
+            norm = torch.where(norm > self.tolerance * scale[:, j], norm, 0)
+            row *= torch.where(norm > 0, 1 / norm, 0)[:, None, None]
+            mixing[:, j, j] = norm
+        return coefficients, residual, mixing
+
+    def append(self, new: torch.Tensor, images: torch.Tensor) -> None:
+        fresh = (new != 0).any(-1).any(0)  # rows that tell no matrix anything are not kept
+        if not fresh.all():
+            new, images = new[:, fresh], images[:, fresh]
+        needed = self.count + new.shape[1]
+        if needed > self._basis.shape[1]:
+            self._basis = self._grown(self._basis, needed)
+            self._images = self._grown(self._images, needed)
+        self._basis[:, self.count : needed] = new
+        self._images[:, self.count : needed] = images
+        self.count = needed
+
+    def _grown(self, held: torch.Tensor, needed: int) -> torch.Tensor:
+        capacity = max(needed, 8, held.shape[1] * 3 // 2)
+        grown = held.new_empty(held.shape[0], capacity, held.shape[2])
+        grown[:, : self.count] = held[:, : self.count]
+        return grown

@@ -1,0 +1,101 @@
+"""A feature map: features(X), and perturb(X, positions) → its one-token view."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from wordsens.errors import UserError
+from wordsens.perturbation import OneTokenView, Perturbation
+from wordsens.randomness import Stream
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard a search tries: starts, annealing steps, guarded steps."""
+
+    starts: int
+    anneal: int
+    steps: int
+
+
+class FeatureMap(ABC):
+    """φ: R^{n×d} → features, for one draw of the weights or a batch of T draws.
+
+    A map with ``batch = T`` has T independent weights and takes samples (T, n, d), one per draw;
+    a map with ``batch = None`` takes samples with any leading axes.
+    """
+
+    name: ClassVar[str]
+    effort: ClassVar[Effort]  # a search's default
+    published: ClassVar[tuple[float, int, bool]]  # the authors' rate and steps, per token or not
+    batch: int | None
+    dtype: torch.dtype
+    device: torch.device
+
+    @abstractmethod
+    def features(self, X: torch.Tensor) -> torch.Tensor:
+        """φ(X) for X (..., n, d)."""
+
+    @abstractmethod
+    def view(self, X: torch.Tensor, sets: torch.Tensor) -> OneTokenView:
+        """The one-token view at X (T, n, d) of the position sets (P, m)."""
+
+    @classmethod
+    def effort_for(cls, n: int, d: int) -> Effort:
+        """A search's default effort on samples of shape (n, d)."""
+        return cls.effort
+
+    @classmethod
+    def draw_view(
+        cls, X: torch.Tensor, sets: torch.Tensor, streams: Sequence[Stream], **options
+    ) -> OneTokenView:
+        """The view of freshly drawn maps, one per sample of X (T, n, d) and stream."""
+        return cls.draw(X.shape[-2:], streams, dtype=X.dtype, device=X.device, **options).view(
+            X, sets
+        )
+
+    @classmethod
+    @abstractmethod
+    def draw(
+        cls,
+        shape: tuple[int, int],
+        streams: Sequence[Stream],
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        **options,
+    ) -> FeatureMap:
+        """Random maps for samples of shape (n, d), one per stream."""
+
+    def perturb(self, X: torch.Tensor, position: int | Sequence[int] = 0) -> Perturbation:
+        """φ as a function of Δ at one position, or of m Δ's at m distinct positions."""
+        X = self.cast(X)
+        lead = tuple(X.shape[:-2])
+        chosen = [position] if isinstance(position, int) else list(position)
+        sets = position_sets([chosen], X.shape[-2]).to(X.device)
+        view = self.view(X.reshape(-1, *X.shape[-2:]), sets)
+        return Perturbation(view, lead, None if isinstance(position, int) else len(chosen))
+
+    def cast(self, X) -> torch.Tensor:
+        """X in this map's precision and on its device."""
+        X = torch.as_tensor(X).to(dtype=self.dtype, device=self.device)
+        if X.ndim < 2 or (self.batch is not None and (X.ndim < 3 or X.shape[0] != self.batch)):
+            wanted = "(..., n, d)" if self.batch is None else f"({self.batch}, ..., n, d)"
+            raise UserError(f"X has shape {tuple(X.shape)}; map {self.name} takes {wanted}")
+        return X
+
+
+def position_sets(sets: Sequence[Sequence[int]], n: int) -> torch.Tensor:
+    """Checked position sets as a tensor (P, m); negative positions are refused."""
+    for positions in sets:
+        for position in positions:
+            if not 0 <= position < n:
+                raise UserError(f"position {position} is outside 0 … {n - 1} (n = {n} tokens)")
+        if len(set(positions)) != len(positions):
+            raise UserError(f"positions {list(positions)} name one word twice")
+    return torch.tensor([list(positions) for positions in sets], dtype=torch.long)

@@ -1,0 +1,53 @@
+"""Random attention features, equation (3), and their ReLU variant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from wordsens.errors import UserError
+from wordsens.maps.attention import AttentionMap, Projection
+from wordsens.maps.base import Effort
+from wordsens.maps.normalization import Normalization, ReLU, Softmax
+from wordsens.randomness import Stream
+
+
+class RandomAttentionFeatures(AttentionMap):
+    """φ(X) = softmax(X W Xᵀ / √d) X with W_ij ~ N(0, 1/d) iid (3); W is (d, d) or (T, d, d)."""
+
+    name = "raf"
+    normalization: Normalization = Softmax()
+
+    def __init__(self, W: torch.Tensor) -> None:
+        if W.ndim not in (2, 3) or W.shape[-1] != W.shape[-2]:
+            raise UserError(f"W has shape {tuple(W.shape)}; {self.name} takes (d, d) or (T, d, d)")
+        self.batch = W.shape[0] if W.ndim == 3 else None
+        self.dtype, self.device = W.dtype, W.device
+        d = W.shape[-1]
+        self.query = Projection(W.reshape(-1, 1, d, d).mT / d**0.5)
+        self.key = self.value = Projection()
+
+    @classmethod
+    def draw(
+        cls,
+        shape: tuple[int, int],
+        streams: Sequence[Stream],
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> RandomAttentionFeatures:
+        d = shape[1]
+        drawn = [stream.child("W").normal(d, d, dtype=dtype) / d**0.5 for stream in streams]
+        return cls(torch.stack(drawn).to(device))
+
+
+class ReLUAttentionFeatures(RandomAttentionFeatures):
+    """RAF with relu(S) in place of exp(S), each row normalised to sum one (Figure 3).
+
+    A row whose scores are all ≤ 0 outputs zero, as in the published scripts.
+    """
+
+    name = "relu_raf"
+    effort = Effort(starts=24, anneal=40, steps=120)
+    normalization: Normalization = ReLU()

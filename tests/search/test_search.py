@@ -1,0 +1,139 @@
+import pytest
+import torch
+
+import wordsens
+from wordsens.errors import UserError
+from wordsens.maps import map_class
+
+EVERY = {"rf": {}, "drf": {"depth": 2}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
+
+
+def sample(n, d, *, lead=(), seed=0):
+    g = torch.Generator().manual_seed(seed)
+    X = torch.randn(*lead, n, d, generator=g, dtype=torch.float64)
+    return X / X.norm(dim=-1, keepdim=True) * d**0.5
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("seed", range(4))
+def test_never_below_the_published_method(name, seed):
+    n, d = 8, 12
+    X = sample(n, d, seed=seed)
+    map = wordsens.build_map(name, n=n, d=d, seed=seed, **EVERY[name])
+    ours = wordsens.word_sensitivity(map, X, seed=seed)
+    theirs = wordsens.word_sensitivity(map, X, seed=seed, method="published", starts=1)
+    assert ours.sup >= theirs.sup * (1 - 1e-6)
+    assert theirs.delta.norm() <= d**0.5 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("words", [1, 3])
+def test_found_value_bound_and_delta_agree(name, words):
+    n, d = 7, 10
+    X = sample(n, d, seed=3)
+    map = wordsens.build_map(name, n=n, d=d, seed=1, **EVERY[name])
+    found = wordsens.word_sensitivity(map, X, positions="first", words=words)
+    delta = found.delta.reshape(words, d)
+    assert (delta.norm(dim=-1) <= d**0.5 * (1 + 1e-9)).all()
+    changed = X.clone()
+    changed[:words] += delta
+    base = map.features(X)
+    again = (map.features(changed) - base).norm() / base.norm()
+    assert again.item() == pytest.approx(found.sup, rel=1e-9)
+    known = name == "rf" or (name == "raf" and words == 1)
+    assert (found.bound == found.bound) == known
+    assert not known or found.sup <= found.bound
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_all_positions_contain_every_single_one(name):
+    n, d = 6, 8
+    X = sample(n, d, seed=5)
+    map = wordsens.build_map(name, n=n, d=d, seed=2, **EVERY[name])
+    whole = wordsens.word_sensitivity(map, X, positions="all")
+    assert whole.by_position.shape == (n,)
+    assert whole.sup == whole.by_position.max().item()
+    assert whole.position == whole.by_position.argmax().item()
+    for i in (0, 4):
+        alone = wordsens.word_sensitivity(map, X, positions=[i])
+        assert alone.sup == pytest.approx(whole.by_position[i].item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["raf", "relu_raf", "qkv"])
+def test_permuting_tokens_permutes_the_positions(name):
+    # twenty tokens: among few, a ReLU row without positive scores jumps where no gradient sees it
+    X = sample(20, 9, seed=8)
+    map = wordsens.build_map(name, d=9, seed=3, **EVERY[name])
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    plain = wordsens.word_sensitivity(map, X, positions="all", starts=48)
+    moved = wordsens.word_sensitivity(map, X[order], positions="all", starts=48)
+    # other random starts at each position: the suprema agree, not the paths to them, and on the
+    # ridges of ReLU a path ends where rounding lets it
+    tolerance = 3e-2 if name == "relu_raf" else 1e-2
+    assert torch.allclose(moved.by_position, plain.by_position[order], rtol=tolerance)
+    assert moved.sup == pytest.approx(plain.sup, rel=tolerance)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_batch_composition_changes_nothing(name):
+    from wordsens.search.sensitivity import search, summarise
+
+    trials, n, d = 4, 6, 8
+    cls = map_class(name)
+    X = sample(n, d, lead=(trials,), seed=1)
+    streams = [wordsens.Stream(0, "cell", trial=t) for t in range(trials)]
+    sets = torch.tensor([[0]])
+
+    def run(chosen):
+        mine = [streams[t] for t in chosen]
+        fresh = [wordsens.Stream(0, "cell", trial=t) for t in chosen]
+        view = cls.draw_view(X[chosen], sets, fresh, **(EVERY[name]))
+        return summarise([search(cls, view, sets, mine, cls.effort_for(n, d))], sets, False)
+
+    together, alone = run([0, 1, 2, 3]), run([2])
+    tolerance = 1e-2 if name == "relu_raf" else 1e-9
+    assert alone.sup.item() == pytest.approx(together.sup[2].item(), rel=tolerance)
+
+
+@pytest.mark.parametrize("name", ["raf", "relu_raf"])
+def test_chunks_of_positions_change_nothing(name, monkeypatch):
+    from wordsens.maps import attention
+
+    X = sample(9, 6, seed=4)
+    map = wordsens.build_map(name, d=6, seed=0)
+    whole = wordsens.word_sensitivity(map, X, positions="all", starts=6)
+    monkeypatch.setattr(attention, "WORKING_BYTES", 1)
+    cut = wordsens.word_sensitivity(map, X, positions="all", starts=6)
+    # the ridges of ReLU amplify the rounding of differently shaped products
+    tolerance = 1e-2 if name == "relu_raf" else 1e-9
+    assert torch.allclose(whole.by_position, cut.by_position, rtol=tolerance)
+
+
+def test_more_words_change_more():
+    X = sample(12, 10, seed=2)
+    for name in ("rf", "raf"):
+        map = wordsens.build_map(name, n=12, d=10, seed=4)
+        sups = [
+            wordsens.word_sensitivity(map, X, positions="first", words=m).sup for m in (1, 2, 4, 8)
+        ]
+        assert sups == sorted(sups)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"positions": "last"}, "choose first, all, random"),
+        ({"positions": "random:9"}, "1 ≤ r ≤ 5"),
+        ({"positions": [5]}, "position 5 is outside 0 … 4"),
+        ({"positions": [[0, 0]], "words": 2}, "names? one word twice"),
+        ({"positions": [0], "words": 2}, "sets of 2 word"),
+        ({"words": 6, "positions": "first"}, "words = 6"),
+        ({"starts": 0}, "starts = 0"),
+        ({"method": "newton"}, "power or published"),
+    ],
+)
+def test_bad_questions_are_one_line(options, words):
+    map = wordsens.build_map("raf", d=4, seed=0)
+    with pytest.raises(UserError, match=words) as error:
+        wordsens.word_sensitivity(map, sample(5, 4), **options)
+    assert "\n" not in str(error.value)
