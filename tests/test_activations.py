@@ -37,5 +37,5 @@ def test_bounded_activations_have_no_he_scale(name):
 
 
 def test_unknown_activation():
-    with pytest.raises(UserError, match="swish.*relu, tanh"):
+    with pytest.raises(UserError, match=r"swish.*relu, tanh"):
         activation("swish")

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import wordsens
-from wordsens.maps import map_class
+from wordsens.maps import MapOptions, map_class
 from wordsens.search import climb
 from wordsens.theory import _through, large_width_limit
 
@@ -47,7 +47,7 @@ def test_wide_maps_approach_the_limit(name, depth):
     X = X / X.norm(dim=-1, keepdim=True) * d**0.5
     options = {"depth": depth} if depth else {}
     view = map_class(name).draw_view(
-        X, torch.tensor([[0]]), [wordsens.Stream(0, "wide")], width=k, **options
+        X, torch.tensor([[0]]), [wordsens.Stream(0, "wide")], MapOptions(width=k, **options)
     )
     starts = torch.randn(1, 1, 4, 1, d, generator=torch.Generator().manual_seed(1)).double()
     found = climb(view, starts, anneal=0, steps=40)

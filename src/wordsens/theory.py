@@ -38,7 +38,8 @@ def large_width_limit(
         moments = (scale, scale * (1 + ratio * (2 * c + s * s)), scale * (1 + ratio * c))
         for layer in range(depth or 1):
             factor = scale if layer else 1.0
-            moments = _through(*(factor * x for x in moments), activation)
+            aa, bb, ab = (factor * x for x in moments)
+            moments = _through(aa, bb, ab, activation)
         aa, bb, ab = moments
         return (aa + bb - 2 * ab) / aa
 

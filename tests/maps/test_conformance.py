@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import wordsens
 from wordsens.errors import UserError
-from wordsens.maps import MAPS, map_class
+from wordsens.maps import MAPS, MapOptions, map_class
 
 MAKERS = {
     "rf": {},
@@ -174,11 +174,13 @@ def test_batches_of_draws_equal_single_draws(name):
     streams = [wordsens.Stream(0, "batch", trial=t) for t in range(trials)]
     options = dict(MAKERS[name])
     sets = torch.tensor([[2], [4]])
-    view = map_class(name).draw_view(X, sets, streams, **options)
+    view = map_class(name).draw_view(X, sets, streams, MapOptions(**options))
     v = torch.randn(trials, 2, 3, 1, d, generator=torch.Generator().manual_seed(0)).double()
     value, grad = view.value_and_grad(v)
     for t in range(trials):
-        one = map_class(name).draw_view(X[t : t + 1], sets, streams[t : t + 1], **options)
+        one = map_class(name).draw_view(
+            X[t : t + 1], sets, streams[t : t + 1], MapOptions(**options)
+        )
         single, single_grad = one.value_and_grad(v[t : t + 1])
         assert torch.allclose(value[t : t + 1], single, rtol=1e-10)
         assert torch.allclose(grad[t : t + 1], single_grad, rtol=1e-9, atol=1e-10)

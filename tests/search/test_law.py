@@ -11,7 +11,7 @@ from scipy import stats
 import wordsens
 from wordsens.activations import activation
 from wordsens.gaussian import DenseGaussian, LazyGaussian
-from wordsens.maps import map_class
+from wordsens.maps import MapOptions, map_class
 from wordsens.maps.random_features import RandomFeaturesView
 from wordsens.search import climb
 
@@ -39,10 +39,10 @@ def stored(name, depth):
         DenseGaussian.draw(
             k,
             k,
-            [wordsens.Stream(t, "dense", layer=l) for t in range(SEEDS)],
+            [wordsens.Stream(t, "dense", layer=layer) for t in range(SEEDS)],
             std=(beta / k) ** 0.5,
         )
-        for l in range(depth)
+        for layer in range(depth)
     ]
     map = cls(layers, activation("relu"), batched=True)
     return sups(map.view(sample().expand(SEEDS, -1, -1), torch.tensor([[0]])))
@@ -52,7 +52,7 @@ def drawn(name, depth, lazy=LazyGaussian):
     streams = [wordsens.Stream(t, "lazy") for t in range(SEEDS)]
     options = {"depth": depth} if name == "drf" else {}
     X = sample().expand(SEEDS, -1, -1)
-    return sups(map_class(name).draw_view(X, torch.tensor([[0]]), streams, **options))
+    return sups(map_class(name).draw_view(X, torch.tensor([[0]]), streams, MapOptions(**options)))
 
 
 def same_law(a, b):

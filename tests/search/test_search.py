@@ -3,7 +3,7 @@ import torch
 
 import wordsens
 from wordsens.errors import UserError
-from wordsens.maps import map_class
+from wordsens.maps import MapOptions, map_class
 
 EVERY = {"rf": {}, "drf": {"depth": 2}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
 
@@ -87,8 +87,8 @@ def test_batch_composition_changes_nothing(name):
     def run(chosen):
         mine = [streams[t] for t in chosen]
         fresh = [wordsens.Stream(0, "cell", trial=t) for t in chosen]
-        view = cls.draw_view(X[chosen], sets, fresh, **(EVERY[name]))
-        return summarise([search(cls, view, sets, mine, cls.effort_for(n, d))], sets, False)
+        view = cls.draw_view(X[chosen], sets, fresh, MapOptions(**EVERY[name]))
+        return summarise([search(cls, view, sets, mine, cls.effort_for(n, d), n)], sets, False)
 
     together, alone = run([0, 1, 2, 3]), run([2])
     tolerance = 1e-2 if name == "relu_raf" else 1e-9

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from wordsens.data.samples import draw_samples
-from wordsens.maps import map_class
+from wordsens.maps import MapOptions, map_class
 from wordsens.maps.random_features import DeepRandomFeatures
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
@@ -39,23 +39,20 @@ def run_cell(
     sets = chosen_sets(cell["positions"], words, n, stream.child("positions"))
     effort = chosen_effort(cls, n, d, cell.get("starts"), cell.get("steps"))
     random_features = issubclass(cls, DeepRandomFeatures)
-    options: dict[str, Any] = {}
-    if random_features:
-        width = cell.get("width")
-        options = {
-            "width": width if isinstance(width, int) else None,
-            "activation": cell.get("activation") or "relu",
-        }
-        if cls.name == "drf":
-            options["depth"] = cell["depth"]
-    elif cls.name == "qkv":
-        options = {key: cell[key] for key in ("heads", "head_dim") if cell.get(key)}
+    width = cell.get("width")
+    options = MapOptions(
+        width=width if isinstance(width, int) else None,
+        depth=cell.get("depth") or 1,
+        activation=cell.get("activation") or "relu",
+        heads=cell.get("heads") or 1,
+        head_dim=cell.get("head_dim"),
+    )
 
     together = trials
     if random_features:
-        k = options["width"] or n * d
+        k = options.width or n * d
         queries = effort.starts * (effort.steps + 1) * len(sets) * 2
-        held = 2 * k * queries * options.get("depth", 1) * torch.finfo(dtype).bits // 8
+        held = 2 * k * queries * options.depth * torch.finfo(dtype).bits // 8
         together = max(1, min(trials, CELL_BYTES // held))
 
     found, seconds = [], []
@@ -64,8 +61,9 @@ def run_cell(
         chosen = range(first, min(first + together, trials))
         streams = [stream.child("trial", trial=t) for t in chosen]
         X = samples.X[first : first + together].to(device)
-        view = cls.draw_view(X, sets.to(device), streams, **options)
-        parts = search(cls, view, sets.to(device), streams, effort, cell.get("search") or "power")
+        view = cls.draw_view(X, sets.to(device), streams, options)
+        method = cell.get("search") or "power"
+        parts = search(cls, view, sets.to(device), streams, effort, n, method)
         found.append(summarise([parts], sets.to(device), single=False))
         seconds += [(time.perf_counter() - began) / len(chosen)] * len(chosen)
 
@@ -89,7 +87,10 @@ def run_cell(
     attributes |= {"starts": effort.starts, "anneal": effort.anneal, "steps_allowed": effort.steps}
     if random_features:
         attributes["theory"] = large_width_limit(
-            n, words=words, depth=options.get("depth"), activation=options["activation"]
+            n,
+            words=words,
+            depth=options.depth if cls.name == "drf" else None,
+            activation=options.activation,
         )
     attributes.pop("steps", None)  # the array of that name says how many were taken
     return arrays, attributes

@@ -1,4 +1,4 @@
-"""Gaussian matrices behind one interface: stored (``DenseGaussian``) or never stored (``LazyGaussian``)."""
+"""Gaussian matrices behind one interface, stored or never stored."""
 
 from wordsens.gaussian.base import Columns, GaussianMatrix
 from wordsens.gaussian.dense import DenseGaussian

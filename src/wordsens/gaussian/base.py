@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 
@@ -61,10 +62,10 @@ class Columns(GaussianMatrix):
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, h: torch.Tensor, matrix: GaussianMatrix) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, h: torch.Tensor, matrix: GaussianMatrix) -> torch.Tensor:  # type: ignore[override]
         ctx.matrix = matrix
         return matrix.matvec(h)
 
     @staticmethod
-    def backward(ctx, grad: torch.Tensor):  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
         return ctx.matrix.rmatvec(grad), None

@@ -19,7 +19,7 @@ matrix, so whatever is compared must share one object.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -84,7 +84,13 @@ class LazyGaussian(GaussianMatrix):
             torch.mul(stream.normal(count, length, dtype=self.dtype), self.std, out=out)
         return drawn.to(self.device)
 
-    def _product(self, x: torch.Tensor, asked: _Side, other: _Side, fresh) -> torch.Tensor:
+    def _product(
+        self,
+        x: torch.Tensor,
+        asked: _Side,
+        other: _Side,
+        fresh: Callable[[torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
         if x.shape[1] > PANEL:
             panels = x.split(PANEL, dim=1)
             return torch.cat([self._product(panel, asked, other, fresh) for panel in panels], 1)

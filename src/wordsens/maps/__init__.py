@@ -9,7 +9,7 @@ import torch
 
 from wordsens.activations import activation as activation_by_name
 from wordsens.errors import UserError
-from wordsens.maps.base import FeatureMap, position_sets
+from wordsens.maps.base import FeatureMap, MapOptions, position_sets
 from wordsens.maps.qkv import QueryKeyValueFeatures
 from wordsens.maps.raf import RandomAttentionFeatures, ReLUAttentionFeatures
 from wordsens.maps.random_features import DeepRandomFeatures, RandomFeatures, dense
@@ -26,7 +26,7 @@ MAPS: dict[str, type[FeatureMap]] = {
     )
 }
 
-__all__ = ["MAPS", "FeatureMap", "build_map", "position_sets"]
+__all__ = ["MAPS", "FeatureMap", "MapOptions", "build_map", "position_sets"]
 
 
 def map_class(name: str) -> type[FeatureMap]:
@@ -69,19 +69,21 @@ def build_map(
         missing = [key for key in missing if key == "d"]
     if missing:
         raise UserError(f"build_map({name!r}) needs {' and '.join(missing)}, or weights")
-    options: dict[str, Any] = {}
-    if random_features:
-        options = {"width": k, "activation": activation, "depth": depth or 1}
-    elif name == "qkv":
-        options = {"heads": heads, "head_dim": head_dim}
+    options = MapOptions(k, depth or 1, activation, heads, head_dim)
     stream = Stream(seed, "map", map=name)
-    drawn = cls.draw((n or 0, d or 0), [stream], dtype=dtype, device=device, **options)
+    drawn = cls.draw((n or 0, d or 0), [stream], options, dtype=dtype, device=device)
     drawn.batch = None  # one draw, for samples with any leading axes
     return drawn
 
 
-def _with_weights(cls, weights, activation, dtype, device) -> FeatureMap:
-    def take(*names: str) -> list:
+def _with_weights(
+    cls: type[FeatureMap],
+    weights: Mapping[str, Any],
+    activation: str,
+    dtype: torch.dtype,
+    device: torch.device | str,
+) -> FeatureMap:
+    def take(*names: str) -> list[Any]:
         absent = [name for name in names if name not in weights]
         if absent:
             raise UserError(
@@ -91,8 +93,9 @@ def _with_weights(cls, weights, activation, dtype, device) -> FeatureMap:
 
     if issubclass(cls, DeepRandomFeatures):
         depth = 1 if cls is RandomFeatures else sum(name.startswith("V") for name in weights)
-        given = take(*(f"V{l}" for l in range(1, max(depth, 1) + 1)))
+        given = take(*(f"V{layer}" for layer in range(1, max(depth, 1) + 1)))
         layers = [dense(V, dtype, device) for V in given]
         return cls(layers, activation_by_name(activation))
     names = ("WQ", "WK", "WV") if cls is QueryKeyValueFeatures else ("W",)
-    return cls(*(torch.as_tensor(W).to(dtype=dtype, device=device) for W in take(*names)))
+    given = [torch.as_tensor(W).to(dtype=dtype, device=device) for W in take(*names)]
+    return cls(*given)  # type: ignore[call-arg]

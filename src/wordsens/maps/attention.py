@@ -51,11 +51,14 @@ class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
     effort = Effort(starts=32, anneal=60, steps=60)
-    published = (10.0, 50, True)
     normalization: Normalization
     query: Projection
     key: Projection
     value: Projection
+
+    @classmethod
+    def published_schedule(cls, n: int) -> tuple[float, int]:
+        return 10.0, 50 * n
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
         """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension)."""
@@ -108,7 +111,7 @@ class AttentionView(OneTokenView):
 
     def __init__(self, state: AttentionState, sets: torch.Tensor) -> None:
         self.state, self.sets = state, sets
-        count, m = sets.shape
+        count = len(sets)
         n = state.X.shape[1]
         self.tokens = state.X[:, sets]  # (T, P, m, d)
         total = torch.linalg.vector_norm(state.output, dim=(1, 2, 3))

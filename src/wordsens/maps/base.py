@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -23,6 +23,24 @@ class Effort:
     steps: int
 
 
+@dataclass(frozen=True)
+class MapOptions:
+    """What distinguishes maps of one name; each map reads the fields that it has.
+
+    ``width`` k (rf, drf; None for n·d), ``depth`` L (drf), ``activation`` ϕ (rf, drf), ``heads``
+    and ``head_dim`` d' (qkv; None for d).
+    """
+
+    width: int | None = None
+    depth: int = 1
+    activation: str = "relu"
+    heads: int = 1
+    head_dim: int | None = None
+
+
+DEFAULTS = MapOptions()
+
+
 class FeatureMap(ABC):
     """φ: R^{n×d} → features, for one draw of the weights or a batch of T draws.
 
@@ -32,7 +50,6 @@ class FeatureMap(ABC):
 
     name: ClassVar[str]
     effort: ClassVar[Effort]  # a search's default
-    published: ClassVar[tuple[float, int, bool]]  # the authors' rate and steps, per token or not
     batch: int | None
     dtype: torch.dtype
     device: torch.device
@@ -46,18 +63,26 @@ class FeatureMap(ABC):
         """The one-token view at X (T, n, d) of the position sets (P, m)."""
 
     @classmethod
+    @abstractmethod
+    def published_schedule(cls, n: int) -> tuple[float, int]:
+        """The authors' step length and step count for projected gradient ascent at n tokens."""
+
+    @classmethod
     def effort_for(cls, n: int, d: int) -> Effort:
         """A search's default effort on samples of shape (n, d)."""
         return cls.effort
 
     @classmethod
     def draw_view(
-        cls, X: torch.Tensor, sets: torch.Tensor, streams: Sequence[Stream], **options
+        cls,
+        X: torch.Tensor,
+        sets: torch.Tensor,
+        streams: Sequence[Stream],
+        options: MapOptions = DEFAULTS,
     ) -> OneTokenView:
         """The view of freshly drawn maps, one per sample of X (T, n, d) and stream."""
-        return cls.draw(X.shape[-2:], streams, dtype=X.dtype, device=X.device, **options).view(
-            X, sets
-        )
+        n, d = X.shape[-2:]
+        return cls.draw((n, d), streams, options, dtype=X.dtype, device=X.device).view(X, sets)
 
     @classmethod
     @abstractmethod
@@ -65,10 +90,10 @@ class FeatureMap(ABC):
         cls,
         shape: tuple[int, int],
         streams: Sequence[Stream],
+        options: MapOptions = DEFAULTS,
         *,
         dtype: torch.dtype,
-        device: torch.device | str,
-        **options,
+        device: torch.device | str = "cpu",
     ) -> FeatureMap:
         """Random maps for samples of shape (n, d), one per stream."""
 
@@ -81,7 +106,7 @@ class FeatureMap(ABC):
         view = self.view(X.reshape(-1, *X.shape[-2:]), sets)
         return Perturbation(view, lead, None if isinstance(position, int) else len(chosen))
 
-    def cast(self, X) -> torch.Tensor:
+    def cast(self, X: Any) -> torch.Tensor:
         """X in this map's precision and on its device."""
         X = torch.as_tensor(X).to(dtype=self.dtype, device=self.device)
         if X.ndim < 2 or (self.batch is not None and (X.ndim < 3 or X.shape[0] != self.batch)):

@@ -1,8 +1,8 @@
 """An upper bound on what one word can do to a softmax attention layer.
 
 With A the rows x_jᵀW/√d, t = A Δ moves the scores a_j and Σ_j t_j² ≤ ‖Δ‖² ‖A‖².  The change of row
-j ≠ i is at most g_j = N_j(p)², N_j(p) = ‖(1−p) o_j + p x_i − φ_j‖ + p ‖Δ‖ with p = σ(a_j + t_j − ℓ_j),
-so that by weak duality, for every λ ≥ 0,
+j ≠ i is at most g_j = N_j(p)², N_j(p) = ‖(1−p) o_j + p x_i − φ_j‖ + p ‖Δ‖ and
+p = σ(a_j + t_j − ℓ_j), so that by weak duality, for every λ ≥ 0,
 
     Σ_j ‖out_j − φ_j‖² ≤ Σ_j max_t [g_j(a_j + t) − λ t²] + λ ‖Δ‖² ‖A‖².
 
@@ -13,6 +13,7 @@ gap left to discretisation.  Row i is a mean of the x_k and v.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -73,7 +74,7 @@ def softmax_bound(view: AttentionView) -> torch.Tensor:
     return (best + row_i**2).sqrt().to(view.norm.dtype)
 
 
-def _least(dual, like: torch.Tensor) -> torch.Tensor:
+def _least(dual: Callable[[torch.Tensor], torch.Tensor], like: torch.Tensor) -> torch.Tensor:
     """The least value met by a golden-section search over log λ, elementwise; any λ bounds."""
     low, high = torch.full_like(like, -14), torch.full_like(like, 14)
     a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)

@@ -23,7 +23,9 @@ class Normalization(ABC):
     """Weights over keys, the last axis of the scores."""
 
     @abstractmethod
-    def attend(self, scores: torch.Tensor, mask: torch.Tensor | None = None):
+    def attend(
+        self, scores: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weights and summary over the keys outside ``mask``; shapes (..., n) and (...)."""
 
     @abstractmethod
@@ -45,16 +47,18 @@ class Normalization(ABC):
 class Softmax(Normalization):
     """exp(s) / Σ exp(s)."""
 
-    def attend(self, scores, mask=None):
+    def attend(
+        self, scores: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         if mask is not None:
             scores = scores.masked_fill(mask, -torch.inf)
         summary = torch.logsumexp(scores, dim=-1)
         return torch.exp(scores - summary[..., None]), summary
 
-    def without(self, summary, weight):
+    def without(self, summary: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return summary + torch.log1p(-weight)
 
-    def changed(self, scores, others):
+    def changed(self, scores: torch.Tensor, others: torch.Tensor) -> tuple[torch.Tensor, Pull]:
         if scores.shape[-2] == 1:
             p, rest = torch.sigmoid(scores - others), torch.sigmoid(others - scores)
             slope = p * rest
@@ -63,7 +67,7 @@ class Softmax(Normalization):
         p = torch.exp(scores - total)
         return p, lambda dp: p * (dp - (p * dp).sum(-2, keepdim=True))
 
-    def row(self, scores):
+    def row(self, scores: torch.Tensor) -> tuple[torch.Tensor, Pull]:
         q = torch.softmax(scores, dim=-1)
         return q, lambda dq: q * (dq - (q * dq).sum(-1, keepdim=True))
 
@@ -71,24 +75,26 @@ class Softmax(Normalization):
 class ReLU(Normalization):
     """relu(s) / Σ relu(s); a row whose scores are all ≤ 0 gets no weight and outputs 0."""
 
-    def attend(self, scores, mask=None):
+    def attend(
+        self, scores: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         positive = torch.relu(scores)
         if mask is not None:
             positive = positive.masked_fill(mask, 0)
         summary = positive.sum(-1)
         return positive / _nonzero(summary)[..., None], summary
 
-    def without(self, summary, weight):
+    def without(self, summary: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return summary * (1 - weight)
 
-    def changed(self, scores, others):
+    def changed(self, scores: torch.Tensor, others: torch.Tensor) -> tuple[torch.Tensor, Pull]:
         positive = torch.relu(scores)
         total = _nonzero(others + positive.sum(-2, keepdim=True))
         p = positive / total
         active = (scores > 0) / total
         return p, lambda dp: active * (dp - (p * dp).sum(-2, keepdim=True))
 
-    def row(self, scores):
+    def row(self, scores: torch.Tensor) -> tuple[torch.Tensor, Pull]:
         positive = torch.relu(scores)
         total = _nonzero(positive.sum(-1, keepdim=True))
         q = positive / total

@@ -8,6 +8,7 @@ import torch
 
 from wordsens.errors import UserError
 from wordsens.maps.attention import AttentionMap, Projection
+from wordsens.maps.base import DEFAULTS, MapOptions
 from wordsens.maps.normalization import Softmax
 from wordsens.randomness import Stream
 
@@ -39,14 +40,13 @@ class QueryKeyValueFeatures(AttentionMap):
         cls,
         shape: tuple[int, int],
         streams: Sequence[Stream],
+        options: MapOptions = DEFAULTS,
         *,
         dtype: torch.dtype,
         device: torch.device | str = "cpu",
-        heads: int = 1,
-        head_dim: int | None = None,
     ) -> QueryKeyValueFeatures:
         d = shape[1]
-        size = (heads, head_dim or d, d)
+        size = (options.heads, options.head_dim or d, d)
         drawn = [
             torch.stack([s.child(name).normal(*size, dtype=dtype) for s in streams])
             for name in ("WQ", "WK", "WV")

@@ -8,7 +8,7 @@ import torch
 
 from wordsens.errors import UserError
 from wordsens.maps.attention import AttentionMap, Projection
-from wordsens.maps.base import Effort
+from wordsens.maps.base import DEFAULTS, Effort, MapOptions
 from wordsens.maps.normalization import Normalization, ReLU, Softmax
 from wordsens.randomness import Stream
 
@@ -33,6 +33,7 @@ class RandomAttentionFeatures(AttentionMap):
         cls,
         shape: tuple[int, int],
         streams: Sequence[Stream],
+        options: MapOptions = DEFAULTS,
         *,
         dtype: torch.dtype,
         device: torch.device | str = "cpu",

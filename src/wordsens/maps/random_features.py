@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from wordsens.activations import Activation, activation, he_scale
 from wordsens.errors import UserError
 from wordsens.gaussian import Columns, DenseGaussian, GaussianMatrix, LazyGaussian
-from wordsens.maps.base import Effort, FeatureMap
+from wordsens.maps.base import DEFAULTS, Effort, FeatureMap, MapOptions
 from wordsens.perturbation import OneTokenView, Pullback
 from wordsens.randomness import Stream
 
@@ -29,7 +30,6 @@ class DeepRandomFeatures(FeatureMap):
 
     name = "drf"
     effort = Effort(starts=2, anneal=0, steps=40)
-    published = (100.0, 300, False)
 
     def __init__(
         self, layers: Sequence[GaussianMatrix], phi: Activation, *, batched: bool = False
@@ -37,6 +37,10 @@ class DeepRandomFeatures(FeatureMap):
         self.layers, self.phi = list(layers), phi
         self.batch = layers[0].batch if batched else None
         self.dtype, self.device = layers[0].dtype, layers[0].device
+
+    @classmethod
+    def published_schedule(cls, n: int) -> tuple[float, int]:
+        return 100.0, 300
 
     @classmethod
     def effort_for(cls, n: int, d: int) -> Effort:
@@ -53,15 +57,13 @@ class DeepRandomFeatures(FeatureMap):
         cls,
         shape: tuple[int, int],
         streams: Sequence[Stream],
+        options: MapOptions = DEFAULTS,
         *,
         dtype: torch.dtype,
         device: torch.device | str = "cpu",
-        width: int | None = None,
-        depth: int = 1,
-        activation: str = "relu",
     ) -> DeepRandomFeatures:
         D = shape[0] * shape[1]
-        k, phi = width or D, _activation(activation)
+        k, phi = options.width or D, activation(options.activation)
         first = LazyGaussian(
             k,
             D,
@@ -70,17 +72,29 @@ class DeepRandomFeatures(FeatureMap):
             dtype=dtype,
             device=device,
         )
-        deeper = cls._deeper(k, depth, phi, streams, dtype, device)
+        deeper = cls._deeper(k, options, streams, dtype, device)
         return cls([first, *deeper], phi, batched=True)
 
     @classmethod
-    def _deeper(cls, k, depth, phi, streams, dtype, device) -> list[GaussianMatrix]:
-        std = (cls.scale(phi) / k) ** 0.5
+    def _deeper(
+        cls,
+        k: int,
+        options: MapOptions,
+        streams: Sequence[Stream],
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> list[GaussianMatrix]:
+        std = (cls.scale(activation(options.activation)) / k) ** 0.5
         return [
             LazyGaussian(
-                k, k, [s.child("V", layer=l) for s in streams], std=std, dtype=dtype, device=device
+                k,
+                k,
+                [stream.child("V", layer=layer) for stream in streams],
+                std=std,
+                dtype=dtype,
+                device=device,
             )
-            for l in range(2, depth + 1)
+            for layer in range(2, options.depth + 1)
         ]
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
@@ -117,25 +131,22 @@ class DeepRandomFeatures(FeatureMap):
         X: torch.Tensor,
         sets: torch.Tensor,
         streams: Sequence[Stream],
-        *,
-        width: int | None = None,
-        depth: int = 1,
-        activation: str = "relu",
+        options: MapOptions = DEFAULTS,
     ) -> RandomFeaturesView:
         """(z, V_I) for disjoint position sets, drawn directly; exactly the law of ``draw``."""
         if len(sets.unique()) != sets.numel():
             raise UserError(f"map {cls.name} needs position sets that share no position")
         (trials, n, d), (count, m) = X.shape, sets.shape
         D = n * d
-        k, phi = width or D, _activation(activation)
+        k, phi = options.width or D, activation(options.activation)
         beta = cls.scale(phi)
-        options = {"dtype": X.dtype, "device": X.device}
         block = LazyGaussian(
             k,
             m * d,
             [s.child("V", layer=1, words=words) for s in streams for words in sets.tolist()],
             std=(beta / D) ** 0.5,
-            **options,
+            dtype=X.dtype,
+            device=X.device,
         )
         tokens = X[:, sets]
         own = block.matvec(tokens.reshape(trials * count, 1, m * d)).reshape(trials, count, k)
@@ -144,9 +155,8 @@ class DeepRandomFeatures(FeatureMap):
         rest = torch.stack([s.child("rest").normal(k, dtype=X.dtype) for s in streams])
         rest = rest.to(X.device) * (left * (beta / D) ** 0.5)[:, None]
         z = rest[:, None] + own.sum(1, keepdim=True) - own
-        return RandomFeaturesView(
-            tokens, z, block, cls._deeper(k, depth, phi, streams, **options), phi
-        )
+        deeper = cls._deeper(k, options, streams, X.dtype, X.device)
+        return RandomFeaturesView(tokens, z, block, deeper, phi)
 
 
 class RandomFeatures(DeepRandomFeatures):
@@ -194,7 +204,9 @@ class RandomFeaturesView(OneTokenView):
             layers.append(V.matvec(h).reshape(trials, count, candidates, -1))
         return layers
 
-    def _pull(self, layers: list[torch.Tensor], g: torch.Tensor, like: torch.Tensor):
+    def _pull(
+        self, layers: list[torch.Tensor], g: torch.Tensor, like: torch.Tensor
+    ) -> torch.Tensor:
         """∇_v of anything whose gradient in φ is g (T, P, S, k)."""
         for V, a in zip(self.deeper[::-1], layers[:0:-1], strict=True):
             g = g * self.phi.derivative(a)
@@ -231,11 +243,7 @@ class RandomFeaturesView(OneTokenView):
         return self.block.norm_bound().reshape(self.norm.shape) * self.phi.lipschitz * reach
 
 
-def _activation(given: str | Activation) -> Activation:
-    return activation(given) if isinstance(given, str) else given
-
-
-def dense(weight, dtype: torch.dtype, device: torch.device | str) -> DenseGaussian:
+def dense(weight: Any, dtype: torch.dtype, device: torch.device | str) -> DenseGaussian:
     """Given weights (k, m) or (T, k, m) as a Gaussian matrix."""
     tensor = torch.as_tensor(weight).to(dtype=dtype, device=device)
     return DenseGaussian(tensor.reshape(-1, *tensor.shape[-2:]))

@@ -20,6 +20,16 @@ Positions = str | Sequence[int] | Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
+class Searched:
+    """What a search of all sets of a view found: bounds and norms (T, P), the starts' names."""
+
+    found: Found
+    bounds: torch.Tensor
+    norms: torch.Tensor
+    names: list[str]
+
+
+@dataclass(frozen=True)
 class Sensitivity:
     """What a search found: for one sample plain numbers, for T samples tensors with a first axis T.
 
@@ -48,7 +58,7 @@ class Sensitivity:
 
 def word_sensitivity(
     map: FeatureMap,
-    X,
+    X: Any,
     positions: Positions = (0,),
     *,
     words: int = 1,
@@ -70,14 +80,15 @@ def word_sensitivity(
     samples = X[None] if single else X
     streams = [Stream(seed, "search", trial=t) for t in range(len(samples))]
     sets = chosen_sets(positions, words, X.shape[-2], Stream(seed, "positions")).to(X.device)
-    effort = chosen_effort(map, *X.shape[-2:], starts, steps)
+    n, d = X.shape[-2:]
+    effort = chosen_effort(map, n, d, starts, steps)
     # a map that answers one set at a time is asked one at a time
     groups = [sets] if not hasattr(map, "layers") else list(sets.split(1))
     parts = []
     for group in groups:
         view = map.view(samples, group)
         view.reach = reach
-        parts.append(search(map, view, group, streams, effort, method))
+        parts.append(search(map, view, group, streams, effort, n, method))
     return summarise(parts, sets, single)
 
 
@@ -87,9 +98,10 @@ def search(
     sets: torch.Tensor,
     streams: Sequence[Stream],
     effort: Effort,
+    n: int,
     method: str = "power",
-) -> tuple[Found, torch.Tensor, torch.Tensor, list[str]]:
-    """Search all position sets of a view; (found, bounds (T, P), norms (T, P), start names)."""
+) -> Searched:
+    """Search all position sets of a view, as many at once as memory allows."""
     if method not in ("power", "published"):
         raise UserError(f"search method {method!r} is not known; choose power or published")
     count, m = sets.shape
@@ -113,9 +125,8 @@ def search(
             ]
         ).to(part.tokens.device)
         if method == "published":
-            rate, steps, per_token = map.published
+            rate, steps = map.published_schedule(n)
             size = part.features(part.tokens[:, :, None]).flatten(3).shape[-1]
-            steps *= streams and part.state.X.shape[1] if per_token else 1
             found = published_ascent(part, noise, rate=rate, steps=steps, features=size)
             names = ["random"] * effort.starts
         else:
@@ -124,15 +135,20 @@ def search(
         founds.append(found)
         bounds.append(part.bound())
         norms.append(part.norm)
-    joined = Found(*(torch.cat(x, 1) for x in zip(*(vars(f).values() for f in founds))))
-    return joined, torch.cat(bounds, 1), torch.cat(norms, 1), names
+    joined = Found(
+        *(torch.cat(x, 1) for x in zip(*(vars(f).values() for f in founds), strict=True))
+    )
+    return Searched(joined, torch.cat(bounds, 1), torch.cat(norms, 1), names)
 
 
-def summarise(parts, sets: torch.Tensor, single: bool) -> Sensitivity:
+def summarise(parts: Sequence[Searched], sets: torch.Tensor, single: bool) -> Sensitivity:
     """The best position of every trial, from the parts of a search."""
-    names = parts[0][3]
-    found = Found(*(torch.cat(x, 1) for x in zip(*(vars(p[0]).values() for p in parts))))
-    bound, norm = (torch.cat([part[i] for part in parts], 1) for i in (1, 2))
+    names = parts[0].names
+    found = Found(
+        *(torch.cat(x, 1) for x in zip(*(vars(p.found).values() for p in parts), strict=True))
+    )
+    bound = torch.cat([part.bounds for part in parts], 1)
+    norm = torch.cat([part.norms for part in parts], 1)
     by_position = found.value.sqrt() / norm
     bounds = bound / norm
     best = by_position.argmax(1)
