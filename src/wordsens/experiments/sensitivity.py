@@ -37,7 +37,6 @@ def run_cell(
     stream = Stream(cell["seed"], "cell", **{k: cell[k] for k in NAMES if cell.get(k) is not None})
     samples = draw_samples(data, n, d, trials, stream, dtype=dtype)
     sets = chosen_sets(cell["positions"], words, n, stream.child("positions"))
-    effort = chosen_effort(cls, n, d, cell.get("starts"), cell.get("steps"))
     random_features = issubclass(cls, DeepRandomFeatures)
     width = cell.get("width")
     options = MapOptions(
@@ -47,6 +46,7 @@ def run_cell(
         heads=cell.get("heads") or 1,
         head_dim=cell.get("head_dim"),
     )
+    effort = chosen_effort(cls.effort_for(n, d, options), cell.get("starts"), cell.get("steps"))
 
     together = trials
     if random_features:

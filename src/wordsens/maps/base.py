@@ -50,6 +50,7 @@ class FeatureMap(ABC):
 
     name: ClassVar[str]
     effort: ClassVar[Effort]  # a search's default
+    options: MapOptions = DEFAULTS
     batch: int | None
     dtype: torch.dtype
     device: torch.device
@@ -68,7 +69,7 @@ class FeatureMap(ABC):
         """The authors' step length and step count for projected gradient ascent at n tokens."""
 
     @classmethod
-    def effort_for(cls, n: int, d: int) -> Effort:
+    def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         """A search's default effort on samples of shape (n, d)."""
         return cls.effort
 

@@ -29,12 +29,13 @@ class DeepRandomFeatures(FeatureMap):
     """
 
     name = "drf"
-    effort = Effort(starts=2, anneal=0, steps=40)
+    effort = Effort(starts=16, anneal=0, steps=40)
 
     def __init__(
         self, layers: Sequence[GaussianMatrix], phi: Activation, *, batched: bool = False
     ) -> None:
         self.layers, self.phi = list(layers), phi
+        self.options = MapOptions(layers[-1].rows, len(self.layers), phi.name)
         self.batch = layers[0].batch if batched else None
         self.dtype, self.device = layers[0].dtype, layers[0].device
 
@@ -43,9 +44,10 @@ class DeepRandomFeatures(FeatureMap):
         return 100.0, 300
 
     @classmethod
-    def effort_for(cls, n: int, d: int) -> Effort:
+    def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # few neurons leave many local maxima; many concentrate, and each start costs memory
-        return replace(cls.effort, starts=max(cls.effort.starts, min(16, 40_000 // (n * d))))
+        neurons = (options.width or n * d) * options.depth
+        return replace(cls.effort, starts=max(1, min(16, 80_000 // neurons)))
 
     @classmethod
     def scale(cls, phi: Activation) -> float:

@@ -81,7 +81,7 @@ def word_sensitivity(
     streams = [Stream(seed, "search", trial=t) for t in range(len(samples))]
     sets = chosen_sets(positions, words, X.shape[-2], Stream(seed, "positions")).to(X.device)
     n, d = X.shape[-2:]
-    effort = chosen_effort(map, n, d, starts, steps)
+    effort = chosen_effort(map.effort_for(n, d, map.options), starts, steps)
     # a map that answers one set at a time is asked one at a time
     groups = [sets] if not hasattr(map, "layers") else list(sets.split(1))
     parts = []
@@ -216,11 +216,8 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
     return position_sets(listed, n)
 
 
-def chosen_effort(
-    map: FeatureMap | type[FeatureMap], n: int, d: int, starts: int | None, steps: int | None
-) -> Effort:
-    """The map's own effort for samples of shape (n, d), with what the caller asked for put in."""
-    effort = map.effort_for(n, d)
+def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None = None) -> Effort:
+    """An effort with what the caller asked for put in."""
     for name, value in {"starts": starts, "steps": steps}.items():
         if value is not None and value < 1:
             raise UserError(f"{name} = {value} must be at least 1")
