@@ -19,7 +19,6 @@ serves all positions), and the few other rows are recomputed over the other keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -333,7 +332,7 @@ class AttentionView(OneTokenView):
 
     def directions(self) -> dict[str, torch.Tensor]:
         rows = self.attracting()
-        singular = torch.linalg.svd(rows, full_matrices=False).Vh[:, :4]  # (T, 4, d)
+        singular = _leading(rows, 4)  # (T, ≤ 4, d)
         mean = rows.mean(1, keepdim=True)
         named = {"attracting": mean, "repelling": -mean}
         for i, vector in enumerate(singular.unbind(1), start=1):
@@ -362,7 +361,13 @@ def token_rows(state: AttentionState) -> torch.Tensor:
     return (state.queries if matrix is None else state.queries @ matrix).flatten(1, 2)
 
 
-def as_heads(weight: Sequence | torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A weight (d', d) or (H, d', d) as (1, H, d', d)."""
-    tensor = torch.as_tensor(weight).to(dtype)
-    return tensor.reshape(1, -1, *tensor.shape[-2:])
+def _leading(rows: torch.Tensor, count: int) -> torch.Tensor:
+    """About the leading right singular vectors of rows (T, r, d), for starts: (T, ≤ count, d).
+
+    A few rounds of subspace iteration, from the first rows so that nothing is drawn.
+    """
+    block = rows[:, : 2 * count].mT
+    for _ in range(6):
+        block = torch.linalg.qr(rows.mT @ (rows @ block)).Q
+    small = torch.linalg.svd(rows @ block, full_matrices=False).Vh
+    return (block @ small.mT).mT[:, :count]

@@ -32,7 +32,8 @@ def softmax_bound(view: AttentionView) -> torch.Tensor:
     X, out = state.X.double(), state.output[:, 0].double()
     tokens = view.tokens[:, :, 0].double()  # x_i, (T, P, d)
     rows = state.queries[:, 0].double()  # A, (T, n, d)
-    lipschitz = (reach * torch.linalg.matrix_norm(rows, ord=2)) ** 2  # ‖Δ‖² ‖A‖², (T,)
+    gram = rows @ rows.mT if rows.shape[1] <= rows.shape[2] else rows.mT @ rows
+    lipschitz = reach**2 * torch.linalg.eigvalsh(gram)[:, -1]  # ‖Δ‖² ‖A‖², (T,)
 
     phi_x = tokens @ out.mT  # (T, P, n)
     share = view.share[:, 0, :, 0].double().squeeze(-2)

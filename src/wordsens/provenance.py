@@ -1,0 +1,136 @@
+"""What code a result depends on, found without importing any of it.
+
+Snakemake re-runs a job when a parameter changed, but not when a module behind its script did.
+Each rule therefore carries a fingerprint of every wordsens source its script can reach.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "wordsens"
+ROOT = Path(__file__).resolve().parent
+
+
+def fingerprint(*entries: str | Path) -> str:
+    """A short sha256 over the sources of everything the entries import from wordsens.
+
+    An entry is a dotted module name ("wordsens.experiments.sensitivity") or the path of a script.
+    Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
+    A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
+    dot ("wordsens.maps.") as an import of all below it, which covers registries that import by
+    name.  ``wordsens/__init__.py`` only forwards names, so it is left out.
+
+    Raises FileNotFoundError when an entry is no module or file.
+    """
+    digest = hashlib.sha256()
+    for label, path in sorted(_closure(entries).items()):
+        digest.update(f"{label}\0{_read(path)[0]}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def sources(*entries: str | Path) -> list[str]:
+    """The names of the modules (and scripts) that the fingerprint of the entries covers."""
+    return sorted(_closure(entries))
+
+
+def _closure(entries: tuple[str | Path, ...]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    waiting: list[tuple[str, Path]] = []
+    for entry in entries:
+        if str(entry).endswith(".py"):
+            waiting.append((Path(entry).name, Path(entry)))
+            continue
+        module = _module_file(str(entry))
+        if module is None:
+            raise FileNotFoundError(f"no module {entry} below {ROOT}")
+        waiting.append((str(entry), module))
+    while waiting:
+        name, path = waiting.pop()
+        if name in found or name == PACKAGE:
+            continue
+        found[name] = path
+        for imported in _read(path)[1]:
+            for module in _with_parents(imported):
+                file = _module_file(module)
+                if file is not None and module not in found:
+                    waiting.append((module, file))
+    return found
+
+
+def _with_parents(module: str) -> Iterator[str]:
+    """Importing a.b.c also runs the packages a and a.b."""
+    parts = module.split(".")
+    for length in range(2, len(parts) + 1):
+        yield ".".join(parts[:length])
+
+
+def _module_file(module: str) -> Path | None:
+    parts = module.split(".")
+    if parts[0] != PACKAGE:
+        return None
+    base = ROOT.joinpath(*parts[1:])
+    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _module_name(path: Path) -> tuple[str, bool]:
+    """The dotted name of a file in the package ("" outside it) and whether it is a package."""
+    try:
+        parts = list(path.resolve().relative_to(ROOT).with_suffix("").parts)
+    except ValueError:
+        return "", False
+    package = parts[-1] == "__init__"
+    return ".".join([PACKAGE, *(parts[:-1] if package else parts)]), package
+
+
+@cache
+def _read(path: Path) -> tuple[str, frozenset[str]]:
+    """The sha256 of a source file and the wordsens modules that it names."""
+    source = path.read_bytes()
+    name, package = _module_name(path)
+    base = name.split(".") if package else name.split(".")[:-1]
+    imports: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
+            waiting.extend(node.orelse)
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            imports.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            stem = node.module.split(".") if node.module else []
+            if node.level:
+                stem = base[: len(base) - node.level + 1] + stem
+            origin = ".".join(stem)
+            imports.add(origin)
+            imports.update(f"{origin}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            imports.update(_named(node.value))
+    return hashlib.sha256(source).hexdigest(), frozenset(
+        module for module in imports if _module_file(module) is not None
+    )
+
+
+def _named(text: str) -> Iterator[str]:
+    """Modules that a string names: itself, or all below it when it ends in a dot."""
+    if not text.startswith(PACKAGE + ".") or not text.replace(".", "").replace("_", "").isalnum():
+        return
+    if not text.endswith("."):
+        yield text
+        return
+    for file in ROOT.joinpath(*text.split(".")[1:-1]).rglob("*.py"):
+        yield _module_name(file)[0]
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
+    return name == "TYPE_CHECKING"

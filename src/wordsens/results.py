@@ -1,0 +1,194 @@
+"""Cell files (HDF5) and the tidy tables made of them.
+
+A cell file holds one point of a sweep: arrays whose first axis is the trial, and every parameter
+as an attribute.  It is written beside its final name and renamed, and ``complete`` is its last
+attribute, so a file under its own name is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordsens.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+# Attributes that say how a file was made, not where its cell lies in the sweep.
+_NOT_PARAMETERS = ("complete", "schema_version", "code")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, wordsens and the numerical libraries loaded in this process."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"version_python": ".".join(map(str, sys.version_info[:3]))}
+    for name in ("wordsens", "torch", "numpy", "h5py", "transformers", "tokenizers"):
+        if name == "wordsens" or name in sys.modules:
+            try:
+                found[f"version_{name}"] = version(name)
+            except PackageNotFoundError:
+                found[f"version_{name}"] = "unknown"
+    return found
+
+
+def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+    """Write per-trial arrays and the cell's parameters.
+
+    Strings are stored as UTF-8.  Raises ValueError when the arrays differ in their number of
+    trials or an attribute is neither a string, a number nor a list of numbers.
+    """
+    import h5py
+
+    path = Path(path)
+    columns = {name: _storable(name, values) for name, values in arrays.items()}
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise ValueError(f"a cell's arrays need one common number of trials: {lengths}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with h5py.File(beside, "w", locking=False) as file:
+            for name, values in columns.items():
+                if values.dtype.kind == "O":
+                    file.create_dataset(name, data=values, dtype=h5py.string_dtype())
+                else:
+                    file.create_dataset(name, data=values)
+            # Versions come after h5py is loaded, so that its own is among them.
+            for name, value in {**attributes, **versions()}.items():
+                file.attrs[name] = _attribute(name, value)
+            file.attrs["schema_version"] = SCHEMA_VERSION
+            file.attrs["complete"] = True
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_cell(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A cell's arrays and attributes; raises UserError when the file is not a whole cell."""
+    import h5py
+
+    remake = "delete it and run snakemake again"
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            attributes = {name: _plain(value) for name, value in file.attrs.items()}
+            if not attributes.get("complete"):
+                raise UserError(f"{path}: incomplete (its writer was stopped); {remake}")
+            if attributes.get("schema_version") != SCHEMA_VERSION:
+                found = attributes.get("schema_version")
+                raise UserError(
+                    f"{path}: schema_version is {found}, this wordsens reads {SCHEMA_VERSION}; "
+                    f"{remake}"
+                )
+            arrays = {
+                name: data.asstr()[...] if data.dtype.kind == "O" else data[...]
+                for name, data in file.items()
+            }
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run snakemake to make it") from None
+    except (OSError, KeyError) as error:
+        raise UserError(f"{path}: not a readable HDF5 file ({error}); {remake}") from None
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        raise UserError(f"{path}: arrays of different lengths {lengths}; {remake}")
+    return arrays, attributes
+
+
+def trials_table(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """One row per trial of every cell: the parameters first, then ``trial`` and the results.
+
+    Arrays with more than one value per trial are left out; see ``positions_table``.
+    """
+    import pandas as pd
+
+    frames = []
+    for path in paths:
+        arrays, attributes = read_cell(path)
+        values = {name: data for name, data in arrays.items() if data.ndim == 1}
+        frames.append(_frame(attributes, values))
+    return pd.concat(frames, ignore_index=True)
+
+
+def positions_table(paths: Iterable[str | Path]) -> pd.DataFrame | None:
+    """One row per trial and position: parameters, ``trial``, ``position`` and ``sup``.
+
+    None when no cell measured more than one position.
+    """
+    import pandas as pd
+
+    frames = []
+    for path in paths:
+        arrays, attributes = read_cell(path)
+        if "sup_by_position" not in arrays:
+            continue
+        sups, positions = arrays["sup_by_position"], arrays["positions"]
+        trials = np.repeat(np.arange(len(sups)), sups.shape[1])
+        values = {"trial": trials, "position": positions.reshape(-1), "sup": sups.reshape(-1)}
+        frames.append(_frame(attributes, values))
+    return pd.concat(frames, ignore_index=True) if frames else None
+
+
+def write_table(table: pd.DataFrame, path: str | Path) -> None:
+    """Write a table as CSV, beside its final name first; floats keep all their digits."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        table.to_csv(beside, index=False, lineterminator="\n")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _frame(attributes: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = len(next(iter(values.values())))
+    results = {"trial": np.arange(rows)} | dict(values)
+    # A result wins over a parameter of the same name (positions, for instance).
+    parameters = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in sorted(attributes.items())
+        if name not in results and name not in _NOT_PARAMETERS and not name.startswith("version_")
+    }
+    first = [
+        name
+        for name in ("sweep", "map", "dataset", "d", "n", "depth", "words")
+        if name in parameters
+    ]
+    ordered = {name: parameters[name] for name in [*first, *parameters]}
+    return pd.DataFrame({name: [value] * rows for name, value in ordered.items()} | results)
+
+
+def _storable(name: str, values: Any) -> np.ndarray:
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    array = np.asarray(values)
+    if array.ndim == 0:
+        raise ValueError(f"{name}: a cell's array needs one value per trial, not a single number")
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.dtype.kind == "O" and not all(isinstance(value, str) for value in array.flat):
+        raise ValueError(f"{name}: neither numbers nor strings")
+    return array
+
+
+def _attribute(name: str, value: Any) -> Any:
+    if isinstance(value, (str, bool, int, float, np.generic)):
+        return value
+    if isinstance(value, (list, tuple)) and value:
+        return np.asarray(value)
+    raise ValueError(f"attribute {name}: {value!r} is neither a string, a number nor a list")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
