@@ -332,10 +332,10 @@ class AttentionView(OneTokenView):
 
     def directions(self) -> dict[str, torch.Tensor]:
         rows = self.attracting()
-        singular = _leading(rows, 4)  # (T, ≤ 4, d)
-        mean = rows.mean(1, keepdim=True)
-        named = {"attracting": mean, "repelling": -mean}
-        for i, vector in enumerate(singular.unbind(1), start=1):
+        mean, balanced = rows.mean(1, keepdim=True), _balanced(rows)
+        named = {"balanced": balanced, "attracting": mean}
+        named |= {"unbalanced": -balanced, "repelling": -mean}
+        for i, vector in enumerate(_leading(rows, 3).unbind(1), start=1):
             named[f"singular+{i}"], named[f"singular-{i}"] = vector[:, None], -vector[:, None]
         count, m = self.sets.shape
         return {name: x[:, None, :, None].expand(-1, count, -1, m, -1) for name, x in named.items()}
@@ -359,6 +359,18 @@ def token_rows(state: AttentionState) -> torch.Tensor:
     """Mᵀ query(x_j) for the key projection M of every head, (T, H n, d)."""
     matrix = state.layer.key.matrix
     return (state.queries if matrix is None else state.queries @ matrix).flatten(1, 2)
+
+
+def _balanced(rows: torch.Tensor) -> torch.Tensor:
+    """The direction (T, 1, d) that moves all scores a_j alike, by ridge regression on ones."""
+    r, d = rows.shape[1:]
+    gram = rows @ rows.mT if r <= d else rows.mT @ rows
+    ridge = 0.01 * torch.linalg.matrix_norm(gram, ord=torch.inf)[:, None, None]
+    gram = gram + ridge * torch.eye(min(r, d), dtype=rows.dtype, device=rows.device)
+    ones = rows.new_ones(rows.shape[0], r, 1)
+    if r <= d:
+        return (rows.mT @ torch.linalg.solve(gram, ones)).mT
+    return torch.linalg.solve(gram, rows.mT @ ones).mT
 
 
 def _leading(rows: torch.Tensor, count: int) -> torch.Tensor:
