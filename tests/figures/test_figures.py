@@ -174,6 +174,17 @@ def test_depth_colours_deep_random_features() -> None:
     plt.close(figure)
 
 
+def test_each_depth_keeps_its_own_large_width_curve() -> None:
+    base = table("drf").query("d == 96")
+    rows = pd.concat([base.assign(depth=depth, theory=depth / 10) for depth in (2, 4)])
+    figure, numbers = context_length.figure({"drf": summary.checked("drf", rows)})
+    assert sorted(numbers["theory"].unique()) == [0.2, 0.4]
+    heights = {tuple(set(line.get_ydata())) for line in figure.axes[0].lines}
+    assert {(0.2,), (0.4,)} <= heights
+    assert labels(figure.axes[0]) == ["$L = 2$", "$L = 4$", r"$k \to \infty$"]
+    plt.close(figure)
+
+
 def test_legend_stands_outside_the_data() -> None:
     figure, _ = context_length.figure({"raf": summary.checked("raf", table("raf"))})
     (axes,) = figure.axes

@@ -61,6 +61,31 @@ def test_bases_stay_orthonormal_and_adjoint_after_1000_mixed_queries(dtype, tole
     ).item()
 
 
+@pytest.mark.parametrize("apart", [1e-2, 1e-6, 1e-9, 1e-12, 1e-13, 0.0])
+def test_near_equal_rows_of_one_block_stay_orthogonal_to_everything(apart):
+    """Starts of one search converge, so that blocks hold almost the same vector several times."""
+    V = LazyGaussian(60, 50, [Stream(0, "V", trial=t) for t in range(3)])
+    g = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        V.matvec(torch.randn(3, 2, 50, generator=g, dtype=torch.float64))
+        V.rmatvec(torch.randn(3, 2, 60, generator=g, dtype=torch.float64))
+    h = torch.randn(3, 1, 50, generator=g, dtype=torch.float64)
+    block = h + apart * torch.randn(3, 4, 50, generator=g, dtype=torch.float64)
+    block = torch.cat([block, V._right.basis[:, :1] + apart * block], 1)
+    image = V.matvec(block)
+    for side in (V._right, V._left):
+        gram = side.basis @ side.basis.mT
+        diagonal = gram.diagonal(dim1=-2, dim2=-1)
+        assert (gram - torch.diag_embed(diagonal)).abs().max() < 1e-13
+        assert (((diagonal - 1).abs() < 1e-13) | (diagonal == 0)).all()
+    # the images of near-equal vectors are near-equal
+    assert (image[:, 1:4] - image[:, :1]).norm() <= 40 * (
+        block[:, 1:4] - block[:, :1]
+    ).norm() + 1e-10
+    u = torch.randn(3, 1, 60, generator=g, dtype=torch.float64)
+    assert ((image @ u.mT) - block @ V.rmatvec(u).mT).abs().max() < 1e-10
+
+
 def second_moments(make, seeds=4000):
     """Entries of V probed through alternating queries, for many seeds: (seeds, 3·3)."""
     V = make([Stream(seed, "law") for seed in range(seeds)])

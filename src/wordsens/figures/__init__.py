@@ -33,8 +33,8 @@ def draw(
 
     ``tables`` maps a sweep's name to its tidy table, one row per trial (and position, where a
     sweep visits several).  ``options["sweeps"]`` gives the order of the panels; without it they
-    stand in the order of ``tables``.  Raises UserError for an unknown kind, a sweep without
-    table, and a table that is empty or lacks a column.
+    stand in the order of ``tables``; ``options["title"]`` stands above them.  Raises UserError
+    for an unknown kind, a sweep without table, and a table that is empty or lacks a column.
     """
     if kind not in KINDS:
         raise UserError(f"figure kind {kind!r}: allowed are {', '.join(KINDS)}")
@@ -51,6 +51,8 @@ def draw(
     chosen = {name: summary.checked(name, tables[name]) for name in order}
     with style.context():
         figure, numbers = importlib.import_module(KINDS[kind]).figure(chosen)
+        if options.get("title"):
+            figure.suptitle(options["title"])
         return _write(figure, numbers, Path(stem))
 
 

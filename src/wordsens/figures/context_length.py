@@ -3,7 +3,8 @@
 Mean over trials with a band of one standard deviation; one colour per d, or per depth L for
 deep random features.  A light band under a dashed line reaches up to the upper bound where one
 is known.  Random features are drawn log–log, where 1/√n is a straight line of slope −1/2, with
-their large-width curve; attention maps on a linear axis from 0, with a line at 1.
+their large-width curve, one per depth for deep ones; attention maps on a linear axis from 0,
+with a line at 1.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DENSE = {"rf", "drf"}  # fully connected maps, whose sensitivity falls as a power of n
+
+LARGE_WIDTH = r"$k \to \infty$"
+SAME = 1e-9  # limits closer than this are one curve
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
@@ -64,11 +68,19 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
             label=style.label(key, columns),
         )
 
-    curve = numbers.dropna(subset="theory").groupby("n")["theory"].mean()
-    if len(curve):
+    curves = numbers.dropna(subset="theory")
+    if len(curves) and curves.groupby("n")["theory"].agg(np.ptp).max() < SAME:
+        curve = curves.groupby("n")["theory"].first()
         handles += axes.plot(
-            curve.index, curve, color="black", lw=1.1, zorder=2.5, label=r"$k \to \infty$"
+            curve.index, curve, color="black", lw=1.1, zorder=2.5, label=LARGE_WIDTH
         )
+    elif len(curves):
+        # One limit per depth: each in the colour of its series.
+        for look, (_, points) in zip(style.looks(len(series)), series, strict=True):
+            axes.plot(
+                points["n"], points["theory"], color=look["color"], lw=1.1, ls=":", zorder=2.5
+            )
+        handles.append(style.entry(LARGE_WIDTH, color=style.NEUTRAL, lw=1.1, ls=":"))
     elif falling:
         ends = np.array([lengths[0], lengths[-1]])
         handles += axes.plot(

@@ -155,11 +155,21 @@ class _Side:
         for j in range(x.shape[1]):
             row = residual[:, j : j + 1]
             before = residual[:, :j]  # already orthonormal
-            for _ in range(2 if j else 0):
+            norm = torch.linalg.vector_norm(row[:, 0], dim=-1)
+            for _ in range(4 if j else 0):
                 step = row @ before.mT
                 row.baddbmm_(step, before, alpha=-1)
                 mixing[:, j, :j] += step[:, 0]
-            norm = torch.linalg.vector_norm(row[:, 0], dim=-1)
+                left = torch.linalg.vector_norm(row[:, 0], dim=-1)
+                kept = (left >= 0.5 * norm) | (left <= self.tolerance * scale[:, j])
+                norm = left
+                if kept.all():
+                    break
+                # where a neighbour took most of the row, rounding along the basis now stands out
+                step = row @ self.basis.mT
+                row.baddbmm_(step, self.basis, alpha=-1)
+                coefficients[:, j] += step[:, 0]
+                norm = torch.linalg.vector_norm(row[:, 0], dim=-1)
             norm = torch.where(norm > self.tolerance * scale[:, j], norm, 0)
             row *= torch.where(norm > 0, 1 / norm, 0)[:, None, None]
             mixing[:, j, j] = norm

@@ -1,0 +1,1 @@
+"""Measurements against the published procedure; ``make bench`` runs them."""

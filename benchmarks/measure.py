@@ -1,0 +1,153 @@
+"""One measurement, in a process of its own so that its peak memory is its own.
+
+    python -m benchmarks.measure '{"who": "ours", "setting": {…}, "threads": 2, "seed": 1}'
+
+prints one line of JSON.  Time runs from the sample in memory to the value found and includes
+drawing the weights; imports and a first tiny run, which loads the libraries, come before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import wordsens
+from benchmarks import published
+from benchmarks.settings import Setting
+
+BRIEF = 1.0  # seconds; a shorter run is repeated and its median reported
+REPEATS = 5
+
+
+def generator(seed: int, purpose: str) -> torch.Generator:
+    """A generator of its own for each purpose: sample and weights must not share their numbers."""
+    digest = hashlib.sha256(f"{seed} {purpose}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+def gaussian_sample(n: int, d: int, seed: int) -> torch.Tensor:
+    """n Gaussian tokens, each scaled to length √d (Assumption 3.1)."""
+    X = torch.randn(n, d, dtype=torch.float64, generator=generator(seed, "sample"))
+    return X * (d**0.5 / torch.linalg.vector_norm(X, dim=1, keepdim=True))
+
+
+def attention_weights(d: int, seed: int) -> torch.Tensor:
+    """W of (3), the same for the baseline and for ours."""
+    return torch.randn(d, d, dtype=torch.float64, generator=generator(seed, "W")) / d**0.5
+
+
+def ours(setting: Setting, X: torch.Tensor, seed: int) -> dict[str, Any]:
+    """Our search, once, or once per set of starts."""
+    n, d = X.shape
+    values, seconds = [], []
+    for start_seed in range(setting.seeds):
+        begun = time.perf_counter()
+        if setting.map in ("raf", "relu_raf"):
+            phi = wordsens.build_map(setting.map, weights={"W": attention_weights(d, seed)})
+        else:
+            depth = {"depth": setting.depth} if setting.map == "drf" else {}
+            phi = wordsens.build_map(setting.map, n=n, d=d, seed=seed, **depth)
+        found = wordsens.word_sensitivity(phi, X, positions=setting.positions, seed=start_seed)
+        seconds.append(time.perf_counter() - begun)
+        values.append(float(found.sup))
+    return {
+        "seconds": statistics.median(seconds),
+        "value": max(values),
+        "bound": float(found.bound),
+        "steps": int(found.steps),
+        "spread": (max(values) - min(values)) / max(values) if len(values) > 1 else None,
+    }
+
+
+def baseline(setting: Setting, X: torch.Tensor, seed: int) -> dict[str, Any]:
+    """The published procedure at the first position; extrapolated where only some steps run."""
+    n, d = X.shape
+    rate, steps = published.schedule(setting.map, n)
+    timed = steps if setting.baseline == "full" else min(int(setting.baseline or 0), steps)
+    begun = time.perf_counter()
+    if setting.map == "raf":
+        phi = published.softmax_attention(attention_weights(d, seed))
+    elif setting.map == "relu_raf":
+        phi = published.relu_attention(attention_weights(d, seed))
+    else:
+        phi = published.draw(setting.map, n, d, setting.depth, generator(seed, "V"))
+    noise = torch.randn(d, dtype=torch.float64, generator=generator(seed, "start"))
+    drawn = time.perf_counter()
+    value, _ = published.ascend(phi, X, noise, rate=rate, steps=timed)
+    climbed = time.perf_counter() - drawn
+    return {
+        "seconds": (drawn - begun) + climbed * steps / timed,
+        "value": value if timed == steps else None,
+        "steps": steps,
+        "steps_timed": timed,
+    }
+
+
+class Disturbance:
+    """The share of the machine that other processes (and a hypervisor) took meanwhile.
+
+    Threads that wait for each other crawl when they must share a core: two threads beside one
+    busy process took 29 s for work of 0.9 s.  Such a time says nothing about the program.
+    """
+
+    def __init__(self) -> None:
+        self.wall, self.busy, self.own = self._now()
+
+    def share(self) -> float | None:
+        """Between 0 and 1; None where the system does not tell."""
+        wall, busy, own = (b - a for a, b in zip(vars(self).values(), self._now(), strict=True))
+        if not busy or wall <= 0:
+            return None
+        return max(0.0, busy - own) / (wall * (os.cpu_count() or 1))
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        try:
+            ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+            idle = ticks[3] + ticks[4]  # idle and waiting for a disk
+            busy = (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError):
+            busy = 0.0
+        return time.perf_counter(), busy, time.process_time()
+
+
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Run one request and add the peak memory of this process and the versions in use."""
+    torch.set_num_threads(request["threads"])
+    setting, seed = Setting(**request["setting"]), request["seed"]
+    run: Callable[..., dict[str, Any]] = {"ours": ours, "published": baseline}[request["who"]]
+    tiny = Setting(setting.map, n=4, d=8, depth=setting.depth, positions=setting.positions)
+    run(tiny, gaussian_sample(4, 8, seed), seed)
+
+    X = gaussian_sample(setting.n, setting.d, seed)
+    disturbance = Disturbance()
+    result = run(setting, X, seed)
+    if result["seconds"] < BRIEF and setting.seeds == 1:
+        more = [run(setting, X, seed)["seconds"] for _ in range(REPEATS - 1)]
+        result["seconds"] = statistics.median([result["seconds"], *more])
+    return {
+        **result,
+        "others": disturbance.share(),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "threads": torch.get_num_threads(),
+        "versions": {
+            "wordsens": wordsens.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(json.loads(sys.argv[1]))))

@@ -1,0 +1,57 @@
+"""What is measured: one row per setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One map at one size.
+
+    ``positions`` is what ours searches; the baseline always does the first position only.
+    ``baseline`` is "full" for the whole published schedule, a number of steps to time and
+    extrapolate from (the table says so), or None where the matrices would not fit.
+    ``seeds`` > 1 repeats our search with as many sets of starts on one map and sample.
+    """
+
+    map: str
+    n: int
+    d: int
+    depth: int = 1
+    positions: str = "first"
+    baseline: Literal["full"] | int | None = "full"
+    seeds: int = 1
+
+    @property
+    def label(self) -> str:
+        depth = f" L={self.depth}" if self.map == "drf" else ""
+        where = "" if self.positions == "first" else f", {self.positions} positions"
+        return f"{self.map}{depth} n={self.n} d={self.d}{where}"
+
+
+SMALL = (
+    Setting("raf", n=40, d=192),
+    Setting("raf", n=40, d=192, positions="all"),
+    Setting("relu_raf", n=40, d=192),
+    Setting("rf", n=10, d=192),
+    Setting("drf", n=10, d=96, depth=4),
+    Setting("raf", n=100, d=384, baseline=None, seeds=20),
+)
+
+FULL = (
+    Setting("raf", n=250, d=768),
+    Setting("raf", n=250, d=768, positions="all"),
+    Setting("relu_raf", n=250, d=768),
+    Setting("rf", n=20, d=384),
+    Setting("rf", n=150, d=768, baseline=None),
+    Setting("rf", n=4096, d=5120, baseline=None),
+    Setting("drf", n=10, d=384, depth=4),
+    Setting("drf", n=80, d=768, depth=8, baseline=None),
+    Setting("drf", n=1024, d=768, depth=8, baseline=None),
+    Setting("raf", n=4096, d=5120, baseline=2),
+    Setting("raf", n=100, d=768, baseline=None, seeds=20),
+)
+
+PRESETS = {"small": SMALL, "full": FULL}

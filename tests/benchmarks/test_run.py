@@ -1,0 +1,118 @@
+"""The benchmark's own bookkeeping: tables, the CSV, and when it refuses a figure."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import run
+from benchmarks.settings import FULL, PRESETS, Setting
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def result(seconds: float, **more: Any) -> dict[str, Any]:
+    versions = {"torch": "2", "numpy": "2", "wordsens": "0"}
+    usual = {"peak_mib": 300.0, "value": 2.0, "bound": 5.0, "steps": 100, "spread": None}
+    quiet = {"others": 0.0, "threads": 2, "versions": versions, "seconds": seconds}
+    return {**usual, **quiet, **more}
+
+
+def cells(setting: Setting, theirs: dict | None, mine: dict) -> dict[str, str]:
+    line = run.markdown([(setting, theirs, mine)], "small").splitlines()[-1]
+    values = [cell.strip() for cell in line.strip("|").split("|")]
+    assert len(values) == len(run.HEADER)
+    keys = ["setting", "their time", "their memory", "their value", "timed", "time"]
+    return dict(zip([*keys, "memory", "value", "bound", "faster", "ratio"], values, strict=True))
+
+
+def test_ratios_of_a_quiet_complete_pair() -> None:
+    theirs = result(50.0, steps_timed=100, value=1.6)
+    shown = cells(Setting("raf", n=40, d=192), theirs, result(0.1))
+    assert (shown["faster"], shown["ratio"]) == ("500×", "1.250")
+    assert (shown["their time"], shown["time"]) == ("50 s", "0.1 s")
+
+
+@pytest.mark.parametrize("who", ["theirs", "mine"])
+def test_a_disturbed_time_gives_no_speed(who: str) -> None:
+    theirs, mine = result(50.0, steps_timed=100), result(0.1)
+    {"theirs": theirs, "mine": mine}[who]["others"] = 0.45
+    shown = cells(Setting("raf", n=40, d=192), theirs, mine)
+    assert shown["faster"] == ""
+    assert shown["their time" if who == "theirs" else "time"].endswith("*")
+
+
+def test_an_extrapolated_time_says_so_and_has_no_value() -> None:
+    theirs = result(9e5, steps_timed=2, value=None)
+    shown = cells(Setting("raf", n=4096, d=5120, baseline=2), theirs, result(60.0))
+    assert "extrapolated" in shown["their time"]
+    assert shown["timed"] == "2 of 100"
+    assert shown["their value"] == shown["ratio"] == ""
+
+
+def test_too_large_for_the_baseline_shows_the_memory_it_needs() -> None:
+    shown = cells(Setting("drf", n=80, d=768, depth=8, baseline=None), None, result(4.0))
+    assert shown["their memory"] == "(121 GB)"
+    assert shown["their time"] == shown["faster"] == ""
+    assert run.needed_bytes(Setting("rf", n=150, d=768)) == pytest.approx(53e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "setting", [Setting("rf", n=10, d=192), Setting("raf", n=40, d=192, positions="all")]
+)
+def test_values_of_different_problems_are_not_divided(setting: Setting) -> None:
+    assert cells(setting, result(9.0, steps_timed=100), result(0.1))["ratio"] == ""
+
+
+def test_csv_is_appended_under_one_header(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    for _ in range(2):
+        run.append(path, run.row("ours", Setting("rf", n=10, d=192), result(0.1)))
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2
+    assert list(rows[0]) == run.FIELDS
+    assert rows[0]["torch"] == "2"
+
+
+def test_full_preset_has_the_sizes_that_must_be_reached() -> None:
+    wanted = {
+        ("raf", 250, 768, 1, "first"),
+        ("raf", 250, 768, 1, "all"),
+        ("rf", 150, 768, 1, "first"),
+        ("drf", 80, 768, 8, "first"),
+        ("rf", 4096, 5120, 1, "first"),
+    }
+    assert wanted <= {(s.map, s.n, s.d, s.depth, s.positions) for s in FULL}
+    (stability,) = (s for s in FULL if s.seeds > 1)
+    assert (stability.map, stability.n, stability.d, stability.seeds) == ("raf", 100, 768, 20)
+    for preset in PRESETS.values():
+        assert all(s.positions == "first" or s.seeds == 1 for s in preset)
+
+
+def test_the_parent_imports_no_torch() -> None:
+    code = "import sys, benchmarks.run; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("who", ["ours", "published"])
+def test_one_measurement_in_its_own_process(who: str) -> None:
+    setting = {"map": "raf", "n": 4, "d": 8}
+    request = json.dumps({"who": who, "setting": setting, "threads": 1, "seed": 1})
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.measure", request],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    measured = json.loads(done.stdout)
+    assert measured["value"] > 0
+    assert measured["seconds"] > 0
+    assert 50 < measured["peak_mib"] < 5000
