@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 # Attributes that say how a file was made, not where its cell lies in the sweep.
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
+_FIRST = ("sweep", "map", "dataset", "d", "n", "depth", "words")
 
 
 def versions() -> dict[str, str]:
@@ -43,7 +44,7 @@ def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[
     """Write per-trial arrays and the cell's parameters.
 
     Strings are stored as UTF-8.  Raises ValueError when the arrays differ in their number of
-    trials or an attribute is neither a string, a number nor a list of numbers.
+    trials or an attribute is neither None (left out), a string, a number nor a list of numbers.
     """
     import h5py
 
@@ -63,7 +64,8 @@ def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[
                     file.create_dataset(name, data=values)
             # Versions come after h5py is loaded, so that its own is among them.
             for name, value in {**attributes, **versions()}.items():
-                file.attrs[name] = _attribute(name, value)
+                if value is not None:
+                    file.attrs[name] = _attribute(name, value)
             file.attrs["schema_version"] = SCHEMA_VERSION
             file.attrs["complete"] = True
         os.replace(beside, path)
@@ -104,35 +106,25 @@ def read_cell(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def trials_table(paths: Iterable[str | Path]) -> pd.DataFrame:
     """One row per trial of every cell: the parameters first, then ``trial`` and the results.
 
-    Arrays with more than one value per trial are left out; see ``positions_table``.
+    Where a cell measured several positions, one row per trial and position: ``position`` is the
+    one measured and ``sup_at_position`` its value, ``best_position`` is where the trial's ``sup``
+    was found, and the trial's other results repeat.
     """
     import pandas as pd
 
     frames = []
     for path in paths:
         arrays, attributes = read_cell(path)
-        values = {name: data for name, data in arrays.items() if data.ndim == 1}
+        values = {"trial": np.arange(len(arrays["sup"]))}
+        values |= {name: data for name, data in arrays.items() if data.ndim == 1}
+        if "sup_by_position" in arrays:
+            each = arrays["sup_by_position"]
+            values["best_position"] = values.pop("position")
+            values = {name: np.repeat(data, each.shape[1]) for name, data in values.items()}
+            values["position"] = arrays["positions"].reshape(-1)
+            values["sup_at_position"] = each.reshape(-1)
         frames.append(_frame(attributes, values))
     return pd.concat(frames, ignore_index=True)
-
-
-def positions_table(paths: Iterable[str | Path]) -> pd.DataFrame | None:
-    """One row per trial and position: parameters, ``trial``, ``position`` and ``sup``.
-
-    None when no cell measured more than one position.
-    """
-    import pandas as pd
-
-    frames = []
-    for path in paths:
-        arrays, attributes = read_cell(path)
-        if "sup_by_position" not in arrays:
-            continue
-        sups, positions = arrays["sup_by_position"], arrays["positions"]
-        trials = np.repeat(np.arange(len(sups)), sups.shape[1])
-        values = {"trial": trials, "position": positions.reshape(-1), "sup": sups.reshape(-1)}
-        frames.append(_frame(attributes, values))
-    return pd.concat(frames, ignore_index=True) if frames else None
 
 
 def write_table(table: pd.DataFrame, path: str | Path) -> None:
@@ -147,24 +139,18 @@ def write_table(table: pd.DataFrame, path: str | Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _frame(attributes: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> pd.DataFrame:
+def _frame(attributes: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> pd.DataFrame:
     import pandas as pd
 
-    rows = len(next(iter(values.values())))
-    results = {"trial": np.arange(rows)} | dict(values)
-    # A result wins over a parameter of the same name (positions, for instance).
+    rows = len(results["trial"])
     parameters = {
         name: ",".join(map(str, value)) if isinstance(value, list) else value
         for name, value in sorted(attributes.items())
-        if name not in results and name not in _NOT_PARAMETERS and not name.startswith("version_")
+        # A result wins over a parameter of the same name.
+        if name not in (*results, *_NOT_PARAMETERS) and not name.startswith("version_")
     }
-    first = [
-        name
-        for name in ("sweep", "map", "dataset", "d", "n", "depth", "words")
-        if name in parameters
-    ]
-    ordered = {name: parameters[name] for name in [*first, *parameters]}
-    return pd.DataFrame({name: [value] * rows for name, value in ordered.items()} | results)
+    ordered = {name: parameters[name] for name in _FIRST if name in parameters} | parameters
+    return pd.DataFrame({name: [value] * rows for name, value in ordered.items()} | dict(results))
 
 
 def _storable(name: str, values: Any) -> np.ndarray:

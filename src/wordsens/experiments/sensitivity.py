@@ -15,7 +15,6 @@ from wordsens.maps import MapOptions, map_class
 from wordsens.maps.random_features import DeepRandomFeatures
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
-from wordsens.theory import large_width_limit
 
 # What names a cell's randomness: its own parameters, and nothing about how it is computed.
 NAMES = ("dataset", "map", "d", "n", "depth", "words", "width", "activation", "heads", "head_dim")
@@ -86,6 +85,8 @@ def run_cell(
     attributes = {key: value for key, value in cell.items() if value is not None}
     attributes |= {"starts": effort.starts, "anneal": effort.anneal, "steps_allowed": effort.steps}
     if random_features:
+        from wordsens.theory import large_width_limit  # brings SciPy, which no other map needs
+
         attributes["theory"] = large_width_limit(
             n,
             words=words,

@@ -23,6 +23,9 @@ KINDS = {
     "context_length": "wordsens.figures.context_length",
     "words": "wordsens.figures.words",
     "positions": "wordsens.figures.positions",
+    "generalization": "wordsens.figures.generalization",
+    "tradeoff": "wordsens.figures.tradeoff",
+    "change": "wordsens.figures.change",
 }
 
 
@@ -48,9 +51,13 @@ def draw(
     mpl.use("Agg")
     from wordsens.figures import style, summary
 
-    chosen = {name: summary.checked(name, tables[name]) for name in order}
+    module = importlib.import_module(KINDS[kind])
+    if hasattr(module, "prepare"):  # kinds with tables and options of their own
+        chosen = {name: module.prepare(name, tables[name], options) for name in order}
+    else:
+        chosen = {name: summary.checked(name, tables[name]) for name in order}
     with style.context():
-        figure, numbers = importlib.import_module(KINDS[kind]).figure(chosen)
+        figure, numbers = module.figure(chosen)
         if options.get("title"):
             figure.suptitle(options["title"])
         return _write(figure, numbers, Path(stem))

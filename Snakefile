@@ -1,0 +1,48 @@
+# From texts to figures: what each stage makes is a file under results/.
+#     snakemake --cores 2               every figure that config.yaml does not mark default: false
+#     snakemake --cores 2 figure2_rf    one figure and only what it needs
+#     snakemake --cores 2 tables        the tables of all sweeps
+import os
+
+from snakemake.utils import Paramspace, min_version
+
+min_version("9.13")
+
+
+configfile: os.path.join(workflow.basedir, "config.yaml")
+
+
+include: "workflow/rules/common.smk"
+
+
+wildcard_constraints:
+    **dict.fromkeys(AXES, "[0-9]+"),
+    corpus="|".join(cfg.corpora) or "-",
+    encoder="|".join(cfg.encoders) or "-",
+    dataset="|".join(cfg.datasets) or "-",
+    sweep="|".join(cfg.sweeps) or "-",
+    figure="|".join(cfg.figures) or "-",
+
+
+localrules:
+    all,
+    tables,
+    fetch_corpus,
+    fetch_encoder,
+
+
+rule all:
+    default_target: True
+    input:
+        [pages(figure) for figure in cfg.figures.values() if figure.default],
+
+
+rule tables:
+    input:
+        expand("results/tables/{sweep}.csv", sweep=cfg.sweeps),
+
+
+include: "workflow/rules/assets.smk"
+include: "workflow/rules/embeddings.smk"
+include: "workflow/rules/sensitivity.smk"
+include: "workflow/rules/figures.smk"

@@ -1,0 +1,222 @@
+"""Labelled texts: reading a CSV, a JSONL or a hub dataset into texts.jsonl.
+
+Each line of texts.jsonl is {"text": …, "label": 1 or -1, "group": …}.  counts.json beside it says
+how many rows were read, kept and dropped, and why.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import difflib
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from wordsens.data.assets import corpus_file, hub_rows, replacing
+from wordsens.errors import UserError
+
+Row = tuple[str, Mapping[str, Any]]  # where the row stands, for messages, and its values
+# csv refuses longer fields by default (131,072 characters); documents may well be longer.
+LONGEST_FIELD = 1 << 30
+
+
+def make_corpus(
+    settings: Mapping[str, Any], texts: str | Path, counts: str | Path, key: str
+) -> dict[str, Any]:
+    """Fetch a corpus and write its texts and counts; returns the counts.
+
+    Raises UserError for a missing column, a label that means neither class, bytes that are not
+    UTF-8, contradicting labels in a joined group, or nothing left.
+    """
+    tally: dict[str, Any] = {}
+    with replacing(texts) as beside, beside.open("w", encoding="utf-8") as out:
+        if settings["source"] == "hub":
+            kept = labelled(hub_rows(settings, key), settings, key, tally)
+            _write(kept, out, tally)
+        else:
+            with corpus_file(settings, key) as path:
+                kept = labelled(read_rows(path), settings, key, tally)
+                _write(kept, out, tally)
+        if not tally["texts"]:
+            raise UserError(
+                f"{key}: no text is left of {tally['rows']} rows; {tally['empty']} were empty and "
+                f"the labels skipped were {tally['skipped_labels'] or 'none'}; allowed labels: "
+                f"{', '.join(settings.get('labels') or ('1', '-1'))}"
+            )
+    with replacing(counts) as beside:
+        beside.write_text(json.dumps(tally, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return tally
+
+
+def _write(kept: Iterator[dict[str, Any]], out: IO[str], tally: dict[str, Any]) -> None:
+    labels: Counter[int] = Counter()
+    characters = 0
+    for text in kept:
+        labels[text["label"]] += 1
+        characters += len(text["text"])
+        out.write(json.dumps(text, ensure_ascii=False) + "\n")
+    tally["texts"] = labels.total()
+    tally["positive"], tally["negative"] = labels[1], labels[-1]
+    tally["characters"] = characters
+
+
+def read_texts(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The lines of a texts.jsonl."""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def read_rows(path: str | Path) -> Iterator[Row]:
+    """The rows of a .csv or .jsonl file, which may be compressed (.bz2, .gz).
+
+    Raises UserError, naming the line, where the file is not UTF-8 or breaks its format.
+    """
+    path = Path(path)
+    rows = _read_csv if ".csv" in path.suffixes else _read_jsonl
+    try:
+        with _open(path) as file:
+            yield from rows(path, _lines(path, file))
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix == ".bz2":
+        return bz2.open(path, "rb")
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(file, 1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}: line {number}: byte {line[error.start]:#04x} is not UTF-8; convert the "
+                "file, for example with iconv -t utf-8"
+            ) from None
+        yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _read_csv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+    csv.field_size_limit(LONGEST_FIELD)
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = next(reader, None)
+        if not header:
+            raise UserError(f"{path}: empty; the first line must name the columns")
+        for values in reader:
+            if not values:
+                continue
+            if len(values) != len(header):
+                raise UserError(
+                    f"{path}: line {reader.line_num}: {len(values)} fields, but the header names "
+                    f"{len(header)}; quote texts that hold commas"
+                )
+            yield f"{path} line {reader.line_num}", dict(zip(header, values, strict=True))
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.line_num}: not valid CSV: {error}") from None
+
+
+def _read_jsonl(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"{path}: line {number}: not valid JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}: line {number}: a line must be a JSON object like {{...}}")
+        yield f"{path} line {number}", row
+
+
+def labelled(
+    rows: Iterable[Row], settings: Mapping[str, Any], key: str, tally: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Rows as {text, label ±1, group}; joined in file order where the settings say so.
+
+    ``tally`` receives the counts of rows once the iterator is exhausted.
+    """
+    meanings = {_word(name): int(sign) for name, sign in (settings.get("labels") or {}).items()}
+    join = settings.get("join") or []
+    seen = empty = kept = 0
+    skipped: Counter[str] = Counter()
+    groups: dict[tuple[str, ...], tuple[int, list[str]]] = {}
+    for where, row in rows:
+        seen += 1
+        text = _column(row, settings["text"], where, f"{key}.text")
+        word = _word(_column(row, settings["label"], where, f"{key}.label"))
+        label = _label(word, meanings, where, key)
+        if label is None:
+            skipped[word] += 1
+            continue
+        if text is not None and not isinstance(text, str):
+            raise UserError(
+                f"{key}.text: {where}: column {settings['text']} holds {text!r}, which is no text"
+            )
+        if text is None or not text.strip():
+            empty += 1
+            continue
+        kept += 1
+        if not join:
+            yield {"text": text, "label": label, "group": str(seen)}
+            continue
+        names = tuple(_word(_column(row, column, where, f"{key}.join")) for column in join)
+        first, parts = groups.setdefault(names, (label, []))
+        if first != label:
+            raise UserError(
+                f"{key}.join: {where}: the texts of {' | '.join(names)} have both labels; add "
+                f"{settings['label']} to join"
+            )
+        parts.append(text)
+    for names, (label, parts) in groups.items():
+        yield {"text": " ".join(parts), "label": label, "group": " | ".join(names)}
+    tally.update(
+        rows=seen,
+        kept=kept,
+        empty=empty,
+        skipped=skipped.total(),
+        skipped_labels=dict(skipped.most_common(20)),
+        joined_groups=len(groups),
+    )
+
+
+def _column(row: Mapping[str, Any], column: str, where: str, key: str) -> Any:
+    if column in row:
+        return row[column]
+    near = difflib.get_close_matches(column, [str(name) for name in row], n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(
+        f"{key}: {where} has no column {column!r}; there are: {', '.join(map(str, row))}{hint}"
+    )
+
+
+def _word(value: Any) -> str:
+    """A label as it would be written in YAML or CSV, so that 1, 1.0 and "1" are one label."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def _label(word: str, meanings: Mapping[str, int], where: str, key: str) -> int | None:
+    if meanings:
+        return meanings.get(word)
+    try:
+        number = float(word)
+    except ValueError:
+        number = 0.0
+    if number not in (1.0, -1.0):
+        raise UserError(
+            f"{key}.label: {where}: label {word!r} is neither 1 nor -1; say what the labels mean, "
+            f"for example labels: {{{word}: 1, other: -1}}"
+        )
+    return int(number)

@@ -1,0 +1,145 @@
+"""Pretrained BERT-style encoders: word pieces, and hidden states up to one layer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wordsens.data.assets import check_encoder
+from wordsens.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+# Model types with `embeddings` (words and positions) and blocks in `encoder.layer`.
+FAMILY = ("bert", "camembert", "roberta", "xlm-roberta")
+
+
+class Encoder:
+    """An encoder's folder, opened; the model itself is loaded when it is first needed."""
+
+    def __init__(self, folder: Path, config: dict[str, Any], key: str) -> None:
+        self.folder = folder
+        self.key = key
+        self.hidden_size = int(config["hidden_size"])
+        self.layers = int(config["num_hidden_layers"])
+        offset = 0
+        if config["model_type"] != "bert":
+            # RoBERTa counts positions from the padding index on.
+            offset = int(config.get("pad_token_id", 1)) + 1
+        self.max_tokens = int(config["max_position_embeddings"]) - offset
+        self._tokenizer: Any = None
+        self._model: Any = None
+        self._depth = -1
+
+    @classmethod
+    def open(cls, folder: str | Path, key: str = "encoder") -> Encoder:
+        """Read an encoder's config.json.
+
+        Raises UserError, starting with ``key``, when the folder lacks a part or holds another kind
+        of model.
+        """
+        folder = Path(folder)
+        check_encoder(folder, key)
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            if config.get("model_type") not in FAMILY:
+                raise UserError(
+                    f"{key}: {folder}/config.json says model_type {config.get('model_type')!r}; "
+                    f"allowed: {', '.join(FAMILY)}"
+                )
+            return cls(folder, config, key)
+        except (ValueError, KeyError, AttributeError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f"{key}: {folder}/config.json cannot be used: {error!r}") from None
+
+    @property
+    def padding_id(self) -> int:
+        """The token id that fills up short documents."""
+        return int(self._load_tokenizer().pad_token_id or 0)
+
+    def tokenize(self, texts: Sequence[str], special_tokens: bool = False) -> list[list[int]]:
+        """The word-piece ids of each text, whole: never truncated, never padded."""
+        if not texts:
+            return []
+        encoded = self._load_tokenizer()(
+            list(texts),
+            add_special_tokens=special_tokens,
+            truncation=False,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        return [list(ids) for ids in encoded["input_ids"]]
+
+    def vocabulary_vectors(self) -> torch.Tensor:
+        """The static word vectors (vocabulary, hidden size), float32, without positions."""
+        model = self._load(max(self._depth, 0))
+        return model.embeddings.word_embeddings.weight.detach().clone()
+
+    def hidden_states(
+        self, token_ids: torch.Tensor, mask: torch.Tensor, layer: int, device: str = "cpu"
+    ) -> torch.Tensor:
+        """Hidden states (batch, tokens, hidden size) after ``layer`` blocks, float32.
+
+        Layer 0 is the output of the embedding layer and runs no block; layer l loads and runs the
+        first l blocks only.  ``token_ids`` and ``mask`` (true where there is a token, false on
+        padding) are (batch, tokens).  Raises UserError for a layer that the encoder does not have
+        or more tokens than it has positions.
+        """
+        import torch
+
+        if not 0 <= layer <= self.layers:
+            raise UserError(f"{self.key}: has layers 0 to {self.layers}, not {layer}")
+        if token_ids.shape[-1] > self.max_tokens:
+            raise UserError(
+                f"{self.key}: has positions for {self.max_tokens} tokens, not {token_ids.shape[-1]}"
+            )
+        model = self._load(layer).to(device)
+        token_ids = token_ids.to(device)
+        with torch.inference_mode():
+            if layer == 0:
+                states = model.embeddings(input_ids=token_ids)
+            else:
+                found = model(input_ids=token_ids, attention_mask=mask.to(device).long())
+                states = found.last_hidden_state
+        return states.clone()
+
+    def _load(self, layers: int) -> Any:
+        """The model with its first ``layers`` blocks only."""
+        if self._model is not None and self._depth == layers:
+            return self._model
+        import torch
+        from transformers import AutoConfig, AutoModel
+        from transformers.utils import logging
+
+        # The blocks left out are reported as unexpected weights, at length.
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        options = {"local_files_only": True, "trust_remote_code": False}
+        config = AutoConfig.from_pretrained(self.folder, **options)
+        config.num_hidden_layers = layers
+        self._model = AutoModel.from_pretrained(
+            self.folder,
+            config=config,
+            use_safetensors=True,
+            add_pooling_layer=False,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            **options,
+        ).eval()
+        self._depth = layers
+        return self._model
+
+    def _load_tokenizer(self) -> Any:
+        if self._tokenizer is None:
+            from transformers import AutoTokenizer
+
+            self._tokenizer = AutoTokenizer.from_pretrained(
+                self.folder, local_files_only=True, trust_remote_code=False
+            )
+        return self._tokenizer

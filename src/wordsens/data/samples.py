@@ -1,0 +1,164 @@
+"""Samples X (n×d) with rows of norm √d, from an embeddings file or synthetic (Assumption 3.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wordsens.data.embeddings import Embeddings, open_embeddings
+from wordsens.errors import UserError
+from wordsens.randomness import Stream
+
+if TYPE_CHECKING:
+    import torch
+
+Source = Embeddings | str | Path | None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """X (samples, n, d), rows of norm √d; labels ±1; indices in the dataset, −1 if synthetic."""
+
+    X: torch.Tensor
+    labels: torch.Tensor
+    indices: np.ndarray
+
+
+def draw_samples(
+    source: Source,
+    n: int,
+    d: int,
+    trials: int,
+    stream: Stream,
+    *,
+    dtype: torch.dtype | None = None,
+    key: str = "sweeps",
+) -> Samples:
+    """One sample per trial: the first n tokens, the first d dimensions, rows scaled to √d.
+
+    ``source`` is an embeddings file (opened, or its path) or None for independent standard
+    Gaussian tokens.  Trial t draws from ``stream.child("sample", trial=t)``, so its sample does not
+    depend on the number of trials.  A synthetic label is the sign of ⟨flat(X), u⟩, u a uniformly
+    random direction shared by the stream's samples.  float32 unless ``dtype`` says otherwise; norms
+    are taken in float64.
+
+    Raises UserError, naming the sample, the value and ``key``, for n above the samples' lengths, d
+    above the embedding dimension, and rows that are zero or not finite.
+    """
+    if source is None:
+        return _gaussian(n, d, trials, stream, dtype)
+    data = _open(source)
+    candidates = _candidates(data, n, d, key)
+    indices = np.array(
+        [
+            candidates[stream.child("sample", trial=trial).generator().integers(len(candidates))]
+            for trial in range(trials)
+        ]
+    )
+    return _embedded(data, indices, n, d, dtype, key)
+
+
+def draw_training_set(
+    source: Source,
+    n: int,
+    d: int,
+    N: int,
+    stream: Stream,
+    *,
+    dtype: torch.dtype | None = None,
+    key: str = "sweeps",
+) -> Samples:
+    """N + 1 distinct samples, as in ``draw_samples``; a larger N only adds samples at the end.
+
+    Raises UserError also when the dataset has fewer than N + 1 samples of n tokens.
+    """
+    if source is None:
+        return _gaussian(n, d, N + 1, stream, dtype)
+    data = _open(source)
+    candidates = _candidates(data, n, d, key)
+    if len(candidates) <= N:
+        raise UserError(
+            f"{key}.N: is {N}, but {data.path} has {len(candidates)} samples of {n} tokens; "
+            f"allowed: at most {len(candidates) - 1}"
+        )
+    order = stream.child("training set").generator().permutation(len(candidates))
+    return _embedded(data, candidates[order[: N + 1]], n, d, dtype, key)
+
+
+def _open(source: Embeddings | str | Path) -> Embeddings:
+    return source if isinstance(source, Embeddings) else open_embeddings(source)
+
+
+def _candidates(data: Embeddings, n: int, d: int, key: str) -> np.ndarray:
+    """Indices of the samples that have n tokens."""
+    if d > data.dim:
+        raise UserError(
+            f"{key}.d: is {d}, but the embeddings in {data.path} have dimension {data.dim}; "
+            f"allowed: at most {data.dim}"
+        )
+    usable = data.usable
+    candidates = np.flatnonzero(usable >= n)
+    if not len(candidates):
+        longest = int(usable.argmax()) if data.samples else 0
+        most = int(usable[longest]) if data.samples else 0
+        raise UserError(
+            f"{key}.n: is {n}, but the longest sample in {data.path} (sample {longest}) has {most} "
+            f"tokens; allowed: at most {most}"
+        )
+    return candidates
+
+
+def _embedded(
+    data: Embeddings, indices: np.ndarray, n: int, d: int, dtype: torch.dtype | None, key: str
+) -> Samples:
+    import torch
+
+    rows = data.rows(indices, n, d)
+    # One sample at a time: float64 copies of long samples are large.
+    for row, index in zip(rows, indices, strict=True):
+        norms = np.sqrt(np.einsum("nd,nd->n", row, row, dtype=np.float64))
+        if not np.isfinite(norms).all():
+            token = int(np.flatnonzero(~np.isfinite(norms))[0])
+            raise UserError(
+                f"{data.path}: sample {index}, token {token}: the embedding is not finite "
+                f"({key}.d = {d}); delete the file and run snakemake again"
+            )
+        if not norms.all():
+            token = int(np.flatnonzero(norms == 0)[0])
+            raise UserError(
+                f"{data.path}: sample {index}, token {token}: the first {d} dimensions are all 0 "
+                f"and cannot be scaled to norm √d; change {key}.d or the dataset's layer"
+            )
+    X = _scaled(torch.from_numpy(rows), dtype)
+    labels = torch.from_numpy(data.labels[indices].astype(np.int64))
+    return Samples(X, labels, indices)
+
+
+def _gaussian(n: int, d: int, count: int, stream: Stream, dtype: torch.dtype | None) -> Samples:
+    import torch
+
+    dtype = dtype or torch.float32
+    direction = stream.child("direction").normal(n, d, dtype=torch.float32)
+    X = torch.empty(count, n, d, dtype=dtype)
+    labels = torch.empty(count, dtype=torch.int64)
+    for trial in range(count):
+        drawn = stream.child("sample", trial=trial).normal(n, d, dtype=torch.float32)
+        X[trial] = _scaled(drawn[None], dtype)[0]
+        # Only the sign of the product matters, so the direction needs no norm.
+        labels[trial] = 1 if (X[trial].double() * direction).sum() >= 0 else -1
+    return Samples(X, labels, np.full(count, -1))
+
+
+def _scaled(rows: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """Rows scaled to norm √d, the norms taken in float64."""
+    import torch
+
+    scaled = torch.empty(rows.shape, dtype=dtype or torch.float32)
+    for source, target in zip(rows, scaled, strict=True):
+        exact = source.double()
+        target.copy_(exact * (math.sqrt(rows.shape[-1]) / exact.norm(dim=-1, keepdim=True)))
+    return scaled

@@ -1,0 +1,48 @@
+# Texts and encoders, each fetched or linked once.
+
+
+rule fetch_corpus:
+    input:
+        lambda wildcards: cfg.corpora[wildcards.corpus].files,
+    output:
+        texts="results/assets/corpora/{corpus}/texts.jsonl",
+        counts="results/assets/corpora/{corpus}/counts.json",
+    log:
+        "results/logs/fetch_corpus/{corpus}.log",
+    benchmark:
+        "results/benchmarks/fetch_corpus/{corpus}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        name=lambda wildcards: wildcards.corpus,
+        settings=lambda wildcards: cfg.corpora[wildcards.corpus].settings,
+        code=code("fetch_corpus.py"),
+    script:
+        "../../scripts/fetch_corpus.py"
+
+
+rule fetch_encoder:
+    input:
+        lambda wildcards: cfg.encoders[wildcards.encoder].files,
+    output:
+        directory("results/assets/encoders/{encoder}"),
+    log:
+        "results/logs/fetch_encoder/{encoder}.log",
+    benchmark:
+        "results/benchmarks/fetch_encoder/{encoder}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        name=lambda wildcards: wildcards.encoder,
+        settings=lambda wildcards: cfg.encoders[wildcards.encoder].settings,
+        code=code("fetch_encoder.py"),
+    script:
+        "../../scripts/fetch_encoder.py"

@@ -1,0 +1,60 @@
+# The checked configuration, and the few functions that the rules share.
+import pandas as pd
+
+from wordsens.config import AXES, load_or_exit
+from wordsens.provenance import ROOT, fingerprint
+
+cfg = load_or_exit(
+    config,
+    workflow.configfiles,
+    os.path.join(workflow.basedir, "workflow", "schemas", "config.schema.yaml"),
+)
+# A job in a conda environment of its own finds wordsens where an editable installation has it.
+if str(ROOT.parent) == os.path.join(os.path.realpath(workflow.basedir), "src"):
+    os.environ["PYTHONPATH"] = str(ROOT.parent)
+
+# A cell's path spells its point, so a value added to the configuration runs only new cells.
+spaces = {
+    name: Paramspace(pd.DataFrame(sweep.points(), columns=AXES))
+    for name, sweep in cfg.sweeps.items()
+}
+cell_pattern = Paramspace(pd.DataFrame(columns=AXES)).wildcard_pattern
+# Slurm needs to know; a local run with device: auto takes what it finds.
+gpus = 1 if cfg.device == "cuda" else 0
+
+
+def code(script):
+    """A fingerprint of a script and of every wordsens module it can reach."""
+    return fingerprint(os.path.join(workflow.basedir, "scripts", script))
+
+
+def pages(figure):
+    """The files of one figure."""
+    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv")
+
+
+def cells(wildcards):
+    """The cell files of one sweep."""
+    points = spaces[wildcards.sweep].instance_patterns
+    return [f"results/sensitivity/{wildcards.sweep}/{point}.h5" for point in points]
+
+
+def cell(wildcards):
+    """All parameters of one cell."""
+    point = {axis: int(wildcards[axis]) for axis in AXES}
+    return cfg.sweeps[wildcards.sweep].cell(cfg.seed, **point)
+
+
+def cell_data(wildcards):
+    """The embeddings that a cell reads; nothing for synthetic samples."""
+    dataset = cfg.datasets[cfg.sweeps[wildcards.sweep].dataset]
+    return [f"results/embeddings/{dataset.name}.h5"] if dataset.embedded else []
+
+
+def cell_mem_mb(wildcards, attempt):
+    """Rough memory of a cell: samples and score matrices of all trials, and bases of wide layers."""
+    sweep = cfg.sweeps[wildcards.sweep]
+    d, n, depth = int(wildcards.d), int(wildcards.n), int(wildcards.depth)
+    batch = sweep.shared["trials"] * 8 * (8 * n * d + 8 * n * n)
+    wide = 400 * 8 * depth * n * d if sweep.shared["map"] in ("rf", "drf") else 0
+    return attempt * min(20000, 1500 + (batch + wide) // 10**6)

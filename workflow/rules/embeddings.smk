@@ -1,0 +1,32 @@
+# Token embeddings of a corpus under an encoder.
+
+
+rule embed:
+    input:
+        texts=lambda wildcards: "results/assets/corpora/{corpus}/texts.jsonl".format(
+            **cfg.datasets[wildcards.dataset].settings
+        ),
+        encoder=lambda wildcards: "results/assets/encoders/{encoder}".format(
+            **cfg.datasets[wildcards.dataset].settings
+        ),
+    output:
+        "results/embeddings/{dataset}.h5",
+    log:
+        "results/logs/embed/{dataset}.log",
+    benchmark:
+        "results/benchmarks/embed/{dataset}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: cfg.threads
+    resources:
+        mem_mb=4000,
+        runtime=240,
+        gpu=gpus,
+    params:
+        name=lambda wildcards: wildcards.dataset,
+        settings=lambda wildcards: cfg.datasets[wildcards.dataset].settings,
+        seed=cfg.seed,
+        device=cfg.device,
+        code=code("embed.py"),
+    script:
+        "../../scripts/embed.py"
