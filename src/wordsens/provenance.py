@@ -45,28 +45,27 @@ def _closure(entries: tuple[str | Path, ...]) -> dict[str, Path]:
         if str(entry).endswith(".py"):
             waiting.append((Path(entry).name, Path(entry)))
             continue
-        module = _module_file(str(entry))
-        if module is None:
+        if _module_file(str(entry)) is None:
             raise FileNotFoundError(f"no module {entry} below {ROOT}")
-        waiting.append((str(entry), module))
+        waiting += _files(str(entry))
     while waiting:
         name, path = waiting.pop()
         if name in found or name == PACKAGE:
             continue
         found[name] = path
         for imported in _read(path)[1]:
-            for module in _with_parents(imported):
-                file = _module_file(module)
-                if file is not None and module not in found:
-                    waiting.append((module, file))
+            waiting += _files(imported)
     return found
 
 
-def _with_parents(module: str) -> Iterator[str]:
-    """Importing a.b.c also runs the packages a and a.b."""
+def _files(module: str) -> Iterator[tuple[str, Path]]:
+    """A module and the packages it lies in, all of which run when it is imported."""
     parts = module.split(".")
     for length in range(2, len(parts) + 1):
-        yield ".".join(parts[:length])
+        name = ".".join(parts[:length])
+        file = _module_file(name)
+        if file is not None:
+            yield name, file
 
 
 def _module_file(module: str) -> Path | None:

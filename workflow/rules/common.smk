@@ -11,7 +11,7 @@ cfg = load_or_exit(
 )
 # A job in a conda environment of its own finds wordsens where an editable installation has it.
 if str(ROOT.parent) == os.path.join(os.path.realpath(workflow.basedir), "src"):
-    os.environ["PYTHONPATH"] = str(ROOT.parent)
+    os.environ.update(PYTHONPATH=str(ROOT.parent))
 
 # A cell's path spells its point, so a value added to the configuration runs only new cells.
 spaces = {

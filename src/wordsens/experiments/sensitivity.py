@@ -34,7 +34,9 @@ def run_cell(
     n, d, words, trials = cell["n"], cell["d"], cell["words"], cell["trials"]
     dtype = getattr(torch, cell.get("precision") or "float32")
     stream = Stream(cell["seed"], "cell", **{k: cell[k] for k in NAMES if cell.get(k) is not None})
-    samples = draw_samples(data, n, d, trials, stream, dtype=dtype)
+    samples = draw_samples(
+        data, n, d, trials, stream, dtype=dtype, key=f"sweeps.{cell.get('sweep', '')}"
+    )
     sets = chosen_sets(cell["positions"], words, n, stream.child("positions"))
     random_features = issubclass(cls, DeepRandomFeatures)
     width = cell.get("width")

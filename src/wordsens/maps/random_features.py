@@ -47,7 +47,7 @@ class DeepRandomFeatures(FeatureMap):
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # few neurons leave many local maxima; many concentrate, and each start costs memory
         neurons = (options.width or n * d) * options.depth
-        return replace(cls.effort, starts=max(1, min(16, 80_000 // neurons)))
+        return replace(cls.effort, starts=max(1, min(16, 30_000 // neurons)))
 
     @classmethod
     def scale(cls, phi: Activation) -> float:

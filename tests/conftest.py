@@ -1,0 +1,50 @@
+"""Inputs that several tests share, made here and never downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+WORDS = [f"w{number}" for number in range(40)]
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT of 3 blocks, hidden size 16 and 40 words, in transformers format."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("encoder") / "tiny bert"
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    # As in real encoders' folders: a truncation that must not be applied.
+    tokenizer.enable_truncation(8)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    ).save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = BertModel(
+            BertConfig(
+                vocab_size=len(vocabulary),
+                hidden_size=16,
+                num_hidden_layers=3,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=64,
+            )
+        )
+    model.save_pretrained(folder)
+    return folder

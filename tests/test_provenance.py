@@ -1,0 +1,102 @@
+"""A fingerprint changes with the code a script can reach, and with nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from wordsens import provenance
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small package in place of wordsens."""
+    root = tmp_path / "wordsens"
+    for name, text in {
+        "__init__.py": "from wordsens import unused\n",
+        "unused.py": "",
+        "top.py": "def f():\n    from wordsens.middle import g\n",
+        "middle.py": "from . import leaf\n",
+        "leaf.py": "x = 1\n",
+        "maps/__init__.py": "",
+        "maps/raf.py": "",
+        "registry.py": 'import importlib\nimportlib.import_module("wordsens.maps." + "raf")\n',
+        "typed.py": "import typing\nif typing.TYPE_CHECKING:\n    import wordsens.leaf\n",
+        "maps/relative.py": "from ..middle import leaf\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(provenance, "ROOT", root)
+    provenance._read.cache_clear()
+    yield root
+    provenance._read.cache_clear()
+
+
+def test_follows_imports_inside_functions_and_relative_ones(package: Path) -> None:
+    assert provenance.sources("wordsens.top") == [
+        "wordsens.leaf",
+        "wordsens.middle",
+        "wordsens.top",
+    ]
+    reached = provenance.sources("wordsens.maps.relative")
+    assert {"wordsens.leaf", "wordsens.middle", "wordsens.maps"} <= set(reached)
+
+
+def test_follows_names_in_strings(package: Path) -> None:
+    assert "wordsens.maps.raf" in provenance.sources("wordsens.registry")
+
+
+def test_type_checking_imports_are_not_code(package: Path) -> None:
+    assert provenance.sources("wordsens.typed") == ["wordsens.typed"]
+
+
+@pytest.mark.parametrize(("edited", "changes"), [("leaf.py", True), ("unused.py", False)])
+def test_changes_with_reachable_code_only(package: Path, edited: str, changes: bool) -> None:
+    before = provenance.fingerprint("wordsens.top")
+    (package / edited).write_text("x = 2\n")
+    provenance._read.cache_clear()
+    assert (provenance.fingerprint("wordsens.top") != before) is changes
+
+
+def test_a_date_is_not_code(package: Path) -> None:
+    before = provenance.fingerprint("wordsens.top")
+    (package / "leaf.py").touch()
+    provenance._read.cache_clear()
+    assert provenance.fingerprint("wordsens.top") == before
+
+
+def test_unknown_module() -> None:
+    with pytest.raises(FileNotFoundError, match=r"wordsens\.nowhere"):
+        provenance.fingerprint("wordsens.nowhere")
+
+
+def test_cell_script_reaches_the_maps_but_not_the_figures() -> None:
+    reached = provenance.sources(SCRIPTS / "sensitivity_cell.py")
+    assert {"wordsens.experiments.sensitivity", "wordsens.maps", "wordsens.randomness"} <= set(
+        reached
+    )
+    assert not [
+        name for name in reached if name.startswith(("wordsens.figures", "wordsens.config"))
+    ]
+
+
+def test_figure_script_depends_on_every_kind_of_figure() -> None:
+    assert "wordsens.figures.positions" in provenance.sources(SCRIPTS / "figure.py")
+
+
+def test_fast_and_imports_nothing() -> None:
+    code = (
+        "import sys; from wordsens.provenance import fingerprint; before = set(sys.modules);"
+        f"fingerprint({str(SCRIPTS / 'sensitivity_cell.py')!r});"
+        "assert not {m for m in set(sys.modules) - before if m.startswith('wordsens')};"
+        "assert 'torch' not in sys.modules"
+    )
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert time.monotonic() - began < 10
