@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from wordsens.errors import UserError
-from wordsens.figures import KINDS, context_length, draw, positions, summary, words
+from wordsens.figures import context_length, draw, positions, summary, words
 
 LENGTHS = (10, 50, 250)
 POINT = ["sweep", "map", "d", "depth", "n", "words"]
@@ -59,7 +59,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TABLES)
 def test_writes_vector_pdf_png_and_csv(kind: str, tmp_path: Path) -> None:
     written = draw(kind, TABLES[kind](), {}, tmp_path / "new" / "figure")
     assert [path.name for path in written] == ["figure.pdf", "figure.png", "figure.csv"]

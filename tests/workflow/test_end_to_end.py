@@ -106,7 +106,7 @@ def numbers(folder: Path) -> dict[str, np.ndarray]:
 
 
 def test_figures_and_tables_are_there(finished) -> None:
-    folder, config = finished
+    folder, _ = finished
     for name in FIGURES:
         for ending in ("pdf", "png", "csv"):
             assert (folder / "results" / "figures" / f"{name}.{ending}").stat().st_size > 100
@@ -147,12 +147,13 @@ def test_the_same_numbers_in_another_run(finished, tmp_path: Path) -> None:
 
 
 def test_an_impossible_sample_is_one_line(finished, tmp_path: Path) -> None:
-    folder, config = finished
+    _, config = finished
     wrong = {**config, "sweeps": {"t_raf": {**config["sweeps"]["t_raf"], "d": [17]}}}
     wrong["figures"] = {"t_only": {"kind": "context_length", "sweeps": ["t_raf"]}}
     done = run(tmp_path / "wrong", wrong, "--cores", "1", "t_only")
     assert done.returncode != 0
     lines = [line for line in done.log.splitlines() if line.startswith("error:")]
     assert len(lines) >= 1
-    assert "sweeps.t_raf.d: is 17" in lines[0] and "at most 16" in lines[0]
+    assert "sweeps.t_raf.d: is 17" in lines[0]
+    assert "at most 16" in lines[0]
     assert "Traceback" not in done.log
