@@ -16,11 +16,12 @@ include: "workflow/rules/common.smk"
 
 
 wildcard_constraints:
-    **dict.fromkeys(AXES, "[0-9]+"),
+    **dict.fromkeys((*AXES, *STUDY_AXES), "[0-9]+"),
     corpus="|".join(cfg.corpora) or "-",
     encoder="|".join(cfg.encoders) or "-",
     dataset="|".join(cfg.datasets) or "-",
     sweep="|".join(cfg.sweeps) or "-",
+    study="|".join(cfg.generalization) or "-",
     figure="|".join(cfg.figures) or "-",
 
 
@@ -39,10 +40,11 @@ rule all:
 
 rule tables:
     input:
-        expand("results/tables/{sweep}.csv", sweep=cfg.sweeps),
+        expand("results/tables/{name}.csv", name=[*cfg.sweeps, *cfg.generalization]),
 
 
 include: "workflow/rules/assets.smk"
 include: "workflow/rules/embeddings.smk"
 include: "workflow/rules/sensitivity.smk"
+include: "workflow/rules/generalization.smk"
 include: "workflow/rules/figures.smk"

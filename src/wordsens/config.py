@@ -32,6 +32,10 @@ MAP_KEYS = {
 # Dataset keys that only one policy has.
 DOCUMENT_KEYS = ("pad_to", "use_padding")
 AXES = ("d", "n", "depth", "words")
+STUDY_AXES = ("d", "n", "N")
+STUDY_KINDS = ("generalization", "tradeoff", "change")
+# Figure keys that only figures of studies have.
+STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
 # Names of the workflow's own rules, which a figure's target may not take.
 RESERVED = (
     "all",
@@ -41,6 +45,8 @@ RESERVED = (
     "embed",
     "sensitivity_cell",
     "sweep_table",
+    "generalization_cell",
+    "generalization_table",
     "draw_figure",
 )
 
@@ -120,17 +126,46 @@ class Sweep:
 
     def cell(self, seed: int, **point: int) -> Plain:
         """All parameters of one cell, flat, with width and head_dim as numbers."""
-        cell = {"sweep": self.name, "seed": seed, **self.shared, **point}
-        if cell.get("width") == "D":
-            cell["width"] = point["n"] * point["d"]
-        if cell.get("head_dim") == "d":
-            cell["head_dim"] = point["d"]
-        return cell
+        return {"sweep": self.name, "seed": seed, **_numbered(self.shared, point), **point}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A generalization study: the axes d, n and N, and what all its cells share."""
+
+    name: str
+    axes: dict[str, list[int]]
+    shared: Plain
+
+    @property
+    def dataset(self) -> str:
+        return str(self.shared["dataset"])
+
+    def points(self) -> list[dict[str, int]]:
+        """The cells, as values of d, n and N."""
+        return [
+            dict(zip(STUDY_AXES, values, strict=True))
+            for values in itertools.product(*(self.axes[axis] for axis in STUDY_AXES))
+        ]
+
+    def cell(self, seed: int, **point: int) -> Plain:
+        """All parameters of one cell, flat, with width and head_dim as numbers."""
+        return {"study": self.name, "seed": seed, **_numbered(self.shared, point), **point}
+
+
+def _numbered(shared: Plain, point: Mapping[str, int]) -> Plain:
+    """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
+    cell = dict(shared)
+    if cell.get("width") == "D":
+        cell["width"] = point["n"] * point["d"]
+    if cell.get("head_dim") == "d":
+        cell["head_dim"] = point["d"]
+    return cell
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its kind, the sweeps that it shows and its options."""
+    """A figure: its kind, the sweeps or studies that it shows and its options."""
 
     name: str
     kind: str
@@ -150,6 +185,7 @@ class Config:
     encoders: dict[str, Asset]
     datasets: dict[str, Dataset]
     sweeps: dict[str, Sweep]
+    generalization: dict[str, Study]
     figures: dict[str, Figure]
 
 
@@ -184,15 +220,16 @@ def load_or_exit(
 
 
 def _typed(filled: Plain) -> Config:
-    sweeps = {}
-    for name, sweep in filled["sweeps"].items():
-        shared = {
-            key: value
-            for key, value in sweep.items()
-            if key not in AXES and sweep["map"] in MAP_KEYS.get(key, (sweep["map"],))
-        }
-        axes = {axis: list(sweep.get(axis, [1])) for axis in AXES}
-        sweeps[name] = Sweep(name, axes, shared)
+    sweeps = {
+        name: Sweep(name, {axis: list(sweep.get(axis, [1])) for axis in AXES}, _shared(sweep, AXES))
+        for name, sweep in filled["sweeps"].items()
+    }
+    studies = {
+        name: Study(
+            name, {axis: list(study[axis]) for axis in STUDY_AXES}, _shared(study, STUDY_AXES)
+        )
+        for name, study in filled["generalization"].items()
+    }
     figures = {
         name: Figure(
             name,
@@ -211,8 +248,18 @@ def _typed(filled: Plain) -> Config:
         encoders={name: Asset(name, value) for name, value in filled["encoders"].items()},
         datasets={name: Dataset(name, value) for name, value in filled["datasets"].items()},
         sweeps=sweeps,
+        generalization=studies,
         figures=figures,
     )
+
+
+def _shared(entry: Plain, axes: Sequence[str]) -> Plain:
+    """What all cells share: the keys that are no axes and that the map has."""
+    return {
+        key: value
+        for key, value in entry.items()
+        if key not in axes and entry["map"] in MAP_KEYS.get(key, (entry["map"],))
+    }
 
 
 class _Check:
@@ -362,6 +409,8 @@ class _Check:
         if not self.lines:
             for name, sweep in filled["sweeps"].items():
                 self._sweep(name, sweep, filled)
+            for name, study in filled["generalization"].items():
+                self._study(name, study, filled)
         for name, figure in filled["figures"].items():
             self._figure(name, figure, filled)
 
@@ -406,15 +455,27 @@ class _Check:
                 f"tokens; allowed: tokens - 1 = {dataset['tokens'] - 1} or more",
             )
 
+    def _map_keys(self, key: Key, name: str) -> None:
+        given = self.config[key[0]][key[1]]
+        for only, maps in MAP_KEYS.items():
+            if only in given and name not in maps:
+                self.say(
+                    (*key, only),
+                    f"map {name} has none; only for {' and '.join(maps)}; leave it out",
+                )
+
+    def _study(self, name: str, study: Plain, filled: Plain) -> None:
+        key = ("generalization", name)
+        self._map_keys(key, study["map"])
+        if name in filled["sweeps"]:
+            self.say(key, "is also the name of a sweep, and both name a table; choose another name")
+        if self._known((*key, "dataset"), study["dataset"], "datasets", filled):
+            self._lengths(key, study, filled["datasets"][study["dataset"]])
+
     def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
         key = ("sweeps", name)
         given = self.config["sweeps"][name]
-        for only, maps in MAP_KEYS.items():
-            if only in given and sweep["map"] not in maps:
-                self.say(
-                    (*key, only),
-                    f"map {sweep['map']} has none; only for {' and '.join(maps)}; leave it out",
-                )
+        self._map_keys(key, sweep["map"])
         if sweep["map"] == "drf" and "depth" not in sweep:
             self.say((*key, "depth"), "missing, and map drf needs it, for example [2, 4, 8]")
         for only in ("starts", "steps"):
@@ -457,6 +518,14 @@ class _Check:
         key = ("figures", name)
         if name in RESERVED:
             self.say(key, f"{name} is the name of a rule; allowed: any other name")
+        if figure["kind"] in STUDY_KINDS:
+            for study in figure["sweeps"]:
+                self._known((*key, "sweeps"), study, "generalization", filled)
+            return
+        for only in STUDY_OPTIONS:
+            if only in figure:
+                kinds = " and ".join(STUDY_KINDS)
+                self.say((*key, only), f"kind {figure['kind']} has none; only for {kinds}")
         for sweep in figure["sweeps"]:
             if not self._known((*key, "sweeps"), sweep, "sweeps", filled):
                 continue

@@ -1,7 +1,7 @@
 # The checked configuration, and the few functions that the rules share.
 import pandas as pd
 
-from wordsens.config import AXES, load_or_exit
+from wordsens.config import AXES, STUDY_AXES, load_or_exit
 from wordsens.provenance import ROOT, fingerprint
 
 cfg = load_or_exit(
@@ -19,6 +19,11 @@ spaces = {
     for name, sweep in cfg.sweeps.items()
 }
 cell_pattern = Paramspace(pd.DataFrame(columns=AXES)).wildcard_pattern
+study_spaces = {
+    name: Paramspace(pd.DataFrame(study.points(), columns=STUDY_AXES))
+    for name, study in cfg.generalization.items()
+}
+study_pattern = Paramspace(pd.DataFrame(columns=STUDY_AXES)).wildcard_pattern
 # Slurm needs to know; a local run with device: auto takes what it finds.
 gpus = 1 if cfg.device == "cuda" else 0
 
@@ -58,3 +63,34 @@ def cell_mem_mb(wildcards, attempt):
     batch = sweep.shared["trials"] * 8 * (8 * n * d + 8 * n * n)
     wide = 400 * 8 * depth * n * d if sweep.shared["map"] in ("rf", "drf") else 0
     return attempt * min(20000, 1500 + (batch + wide) // 10**6)
+
+
+def study_cells(wildcards):
+    """The cell files of one study."""
+    points = study_spaces[wildcards.study].instance_patterns
+    return [f"results/generalization/{wildcards.study}/{point}.h5" for point in points]
+
+
+def study_cell(wildcards):
+    """All parameters of one cell."""
+    point = {axis: int(wildcards[axis]) for axis in STUDY_AXES}
+    return cfg.generalization[wildcards.study].cell(cfg.seed, **point)
+
+
+def study_data(wildcards):
+    """The embeddings that a cell reads; nothing for synthetic samples."""
+    dataset = cfg.datasets[cfg.generalization[wildcards.study].dataset]
+    return [f"results/embeddings/{dataset.name}.h5"] if dataset.embedded else []
+
+
+def study_mem_mb(wildcards, attempt):
+    """Rough memory of a cell: samples and features of one trial, functionals of all, Gram matrix."""
+    study = cfg.generalization[wildcards.study].shared
+    d, n, N = (int(wildcards[axis]) for axis in STUDY_AXES)
+    size = 8 if study["precision"] == "float64" else 4
+    features = study.get("width") or "D"
+    p = n * d if features == "D" else features
+    floats = (N + 1) * (n * d + p) * size + 40 * study["trials"] * p + 48 * N * N
+    if study["map"] == "rf":
+        floats += 60 * p * size + p * d * size
+    return attempt * min(60000, 800 + 1.2 * floats // 10**6)

@@ -1,0 +1,13 @@
+"""Generalization on a changed word at one point of a study, all trials."""
+
+from wordsens.scripting import job, torch_device
+
+with job(snakemake):
+    from wordsens.experiments.generalization import run_cell
+    from wordsens.results import write_cell
+
+    data = snakemake.input[0] if snakemake.input else None
+    device = torch_device(snakemake.params.device)
+    arrays, attributes = run_cell(snakemake.params.cell, data, device)
+    attributes |= {"device": device, "threads": snakemake.threads, "code": snakemake.params.code}
+    write_cell(snakemake.output[0], arrays, attributes)

@@ -1,0 +1,174 @@
+"""Losses of the generalization experiments: their values, their search, and the trade-off."""
+
+import pytest
+import torch
+
+import wordsens
+from wordsens.errors import UserError
+from wordsens.glm import fit
+from wordsens.maps import position_sets
+from wordsens.randomness import Stream
+from wordsens.search.losses import (
+    LOSSES,
+    Goal,
+    Neighbourhood,
+    effort_for,
+    evaluation,
+    published_descent,
+    search_losses,
+    trade_off,
+)
+
+MAKERS = {"rf": {}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
+
+
+def trial(name, seed, n=6, d=8, N=14):
+    g = torch.Generator().manual_seed(seed)
+    X = torch.randn(N + 1, n, d, generator=g, dtype=torch.float64)
+    X = X / X.norm(dim=-1, keepdim=True) * d**0.5
+    Y = torch.where(torch.rand(N + 1, generator=g) < 0.5, -1.0, 1.0).double()
+    map = wordsens.build_map(name, n=n, d=d, seed=seed, **MAKERS[name])
+    return fit(map, X[1:], Y[1:]), X[0], Y[0].item()
+
+
+def search(model, x, y, goals, method="spectral", seed=0):
+    view = model.map.view(x[None], position_sets([[0]], len(x)))
+    around = model._around(x, y)
+    found = search_losses(
+        view,
+        around,
+        goals,
+        [Stream(seed, "test")],
+        schedule=published_descent(model.map.name, len(x)),
+        effort=effort_for(model.map.name, *x.shape),
+        method=method,
+    )
+    return found, view, around
+
+
+def loss_of(found, name, penalty):
+    """The losses written out from the quantities of ``evaluate``."""
+    base = {
+        "features": (found.feature_cosine + 1) ** 2,
+        "alignment": (found.feature_alignment + 1) ** 2,
+        "error_finetuned": found.err_finetuned,
+        "error_retrained": found.err_retrained,
+        "change": -((found.f_delta_retrained - found.f_x_retrained) ** 2),
+    }[name]
+    return base + penalty * found.gamma**2
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_reported_loss_is_that_of_the_change_found(name, loss, penalty):
+    model, x, y = trial(name, 1)
+    for method in ("spectral", "published"):
+        found = model.search(x, y, loss, penalty, method)
+        again = model.evaluate(x, y, found.delta)
+        assert found.delta.norm().item() <= 8**0.5 * (1 + 1e-12)
+        assert found.loss == pytest.approx(loss_of(again, loss, penalty), rel=1e-9, abs=1e-12)
+        assert again.gamma == pytest.approx(found.gamma, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("seed", range(5))
+def test_never_above_the_published_optimiser(name, seed):
+    """20 trials, every loss, without and with penalties."""
+    model, x, y = trial(name, seed + 10)
+    goals = [Goal(loss, p) for loss in LOSSES for p in (0.0, 0.1, 1.0)]
+    ours, _, _ = search(model, x, y, goals)
+    theirs, _, _ = search(model, x, y, goals, "published")
+    assert (ours.value <= theirs.value + 1e-6 * theirs.value.abs() + 1e-7).all()
+    alone, _, _ = search(model, x, y, goals[:1])
+    assert alone.value.item() <= theirs.value[0, 0] + 1e-6 * theirs.value[0, 0].abs() + 1e-7
+
+
+@pytest.mark.parametrize("name", ["raf", "relu_raf", "rf"])
+def test_trade_off_is_below_dense_sampling(name):
+    model, x, y = trial(name, 3, n=5, d=3)
+    limits = [0.1, 0.3, 0.6, 1.0, 1.5, 2.0]
+    found, view, around = search(model, x, y, [Goal("error_finetuned"), *trade_off(limits)])
+    g = torch.Generator().manual_seed(0)
+    points = torch.randn(40_000, 1, 3, generator=g, dtype=torch.float64)
+    length = torch.rand(40_000, 1, 1, generator=g, dtype=torch.float64) ** (1 / 3)
+    points = points / points.norm(dim=-1, keepdim=True) * length * 3**0.5
+    phi = view.features(view.tokens[:, :, None] + points[None, None])[:, 0].flatten(2)
+    sampled = evaluation(phi @ around.u.mT, around)
+    at = evaluation(
+        view.features(view.tokens[:, :, None] + found.delta[:, None])[:, 0].flatten(2)
+        @ around.u.mT,
+        around,
+    )
+    for j, mode in enumerate(("finetuned", "retrained")):
+        for i, limit in enumerate(limits):
+            k = 1 + j * len(limits) + i
+            assert at.gamma[0, k] <= limit + 1e-9
+            error = getattr(at, f"err_{mode}")
+            assert error[0, k].item() == pytest.approx(found.value[0, k].item(), abs=1e-9)
+            best = getattr(sampled, f"err_{mode}")[sampled.gamma <= limit].min().item()
+            # the penalty that keeps γ below the limit sets in a little before it
+            assert error[0, k].sqrt() <= best**0.5 + 0.05
+
+
+def test_penalties_trade_error_for_gamma():
+    model, x, y = trial("raf", 5)
+    strengths = (0.0, 0.1, 1.0, 10.0, 1000.0)
+    found = [model.search(x, y, "error_retrained", p) for p in strengths]
+    gammas = [each.gamma for each in found]
+    assert gammas == sorted(gammas, reverse=True)
+    assert gammas[-1] < 0.01
+
+
+@pytest.mark.parametrize("name", ["raf", "qkv"])
+def test_batch_composition_changes_nothing(name):
+    from wordsens.maps import MapOptions, map_class
+
+    trials = [trial(name, seed) for seed in (20, 21, 22)]
+    goals = [Goal(loss, p) for loss in ("features", "error_retrained") for p in (0.0, 0.1)]
+    X = torch.stack([x for _, x, _ in trials])
+    options = MapOptions(heads=MAKERS[name].get("heads", 1))
+    names = [Stream(0, "batch", trial=t) for t in range(3)]
+    # each trial's own model, around views of freshly drawn maps
+    around = [model._around(x, y) for model, x, y in trials]
+
+    def run(chosen):
+        view = map_class(name).draw_view(
+            X[chosen], position_sets([[0]], 6), [names[t] for t in chosen], options
+        )
+        return search_losses(
+            view,
+            Neighbourhood.stack([around[t] for t in chosen]),
+            goals,
+            [names[t] for t in chosen],
+            schedule=(1.0, 10),
+            effort=effort_for(name, 6, 8),
+        ).value
+
+    together, alone = run([0, 1, 2]), run([1])
+    assert torch.allclose(together[1], alone[0], rtol=1e-6, atol=1e-7)
+
+
+def test_several_words_have_a_ball_each():
+    model, x, y = trial("raf", 9)
+    found = model.search(x, y, "error_finetuned", position=(1, 3))
+    assert found.delta.shape == (2, 8)
+    assert (found.delta.norm(dim=-1) <= 8**0.5 * (1 + 1e-12)).all()
+    again = model.evaluate(x, y, found.delta, (1, 3))
+    assert again.err_finetuned == pytest.approx(found.loss, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"loss": "hinge"}, "'hinge'.*choose one of features, alignment"),
+        ({"penalty": -1}, "penalty = -1"),
+        ({"penalty": float("nan")}, "penalty = nan"),
+        ({"method": "adam"}, "spectral or published"),
+        ({"starts": 0}, "starts = 0"),
+    ],
+)
+def test_mistakes_are_one_line(options, words):
+    model, x, y = trial("raf", 0)
+    with pytest.raises(UserError, match=words):
+        model.search(x, y, **options)
