@@ -24,6 +24,7 @@ _HOMES = {
     "word_sensitivity": "wordsens.search",
     "Sensitivity": "wordsens.search",
     "large_width_limit": "wordsens.theory",
+    "fit": "wordsens.glm",
 }
 
 __all__ = [*_HOMES, "__version__"]
