@@ -43,7 +43,7 @@ SMALL = (
 FULL = (
     Setting("raf", n=250, d=768),
     Setting("raf", n=250, d=768, positions="all"),
-    Setting("relu_raf", n=250, d=768),
+    Setting("relu_raf", n=250, d=768, baseline=1000),
     Setting("rf", n=20, d=384),
     Setting("rf", n=150, d=768, baseline=None),
     Setting("rf", n=4096, d=5120, baseline=None),

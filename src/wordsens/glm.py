@@ -215,8 +215,9 @@ class Model:
         ``loss`` is "features" (145), "alignment" (146), "error_finetuned" or "error_retrained"
         (16); ``penalty`` p adds p·(f(X^i(Δ), θ*) − f(X, θ*))², as in (147)–(149).  "change"
         maximises |f(X^i(Δ)) − f(X)| of the re-trained model (Appendix E).  ``method`` is
-        "spectral" (projected gradients with spectral steps, several starts) or "published" (the
-        authors' projected gradient descent from Δ = 0).  Raises ``UserError`` for unknown names.
+        "spectral" (projected gradients with spectral steps, several starts), "published" (the
+        authors' projected gradient descent from Δ = 0) or "thorough" (both).  Raises
+        ``UserError`` for unknown names.
         """
         from wordsens.maps import position_sets
         from wordsens.randomness import Stream

@@ -84,6 +84,14 @@ def test_never_above_the_published_optimiser(name, seed):
     assert alone.value.item() <= theirs.value[0, 0] + 1e-6 * theirs.value[0, 0].abs() + 1e-7
 
 
+def test_thorough_keeps_what_the_published_descent_saw():
+    model, x, y = trial("relu_raf", 2, n=4, d=3)
+    goals = [Goal(loss, 0.3) for loss in LOSSES]
+    theirs, _, _ = search(model, x, y, goals, "published")
+    ours, _, _ = search(model, x, y, goals, "thorough")
+    assert (ours.value <= theirs.value + 1e-8).all()
+
+
 @pytest.mark.parametrize("name", ["raf", "relu_raf", "rf"])
 def test_trade_off_is_below_dense_sampling(name):
     model, x, y = trial(name, 3, n=5, d=3)
@@ -164,7 +172,7 @@ def test_several_words_have_a_ball_each():
         ({"loss": "hinge"}, "'hinge'.*choose one of features, alignment"),
         ({"penalty": -1}, "penalty = -1"),
         ({"penalty": float("nan")}, "penalty = nan"),
-        ({"method": "adam"}, "spectral or published"),
+        ({"method": "adam"}, "spectral, published, thorough"),
         ({"starts": 0}, "starts = 0"),
     ],
 )

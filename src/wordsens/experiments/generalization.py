@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from wordsens.activations import Activation, activation
+from wordsens.data.embeddings import open_embeddings
 from wordsens.data.samples import draw_training_set
 from wordsens.errors import UserError
 from wordsens.gaussian import DenseGaussian
@@ -82,6 +83,7 @@ def run_cell(
     random_features = issubclass(cls, RandomFeatures)
     together = 1 if random_features else max(1, CELL_BYTES // (3 * 8 * n * d))
 
+    source = None if data is None else open_embeddings(data)
     records: list[dict[str, Any]] = []
     found: list[FoundLosses] = []
     measured: list[Evaluation] = []
@@ -92,7 +94,7 @@ def run_cell(
         for own in chosen:
             began = time.perf_counter()
             drawn = draw_training_set(
-                data, n, d, N, own.child("samples"), dtype=dtype, key="generalization"
+                source, n, d, N, own.child("samples"), dtype=dtype, key="generalization"
             )
             X = drawn.X.to(device)
             if random_features:

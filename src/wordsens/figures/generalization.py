@@ -4,7 +4,8 @@ Rows for the fine-tuned and the re-trained model, a column for every map and n, 
 (2 − γ)² that random features cannot pass.  Circles are Δ found by the losses of equation (25),
 crosses by the test error itself.  Colours tell N apart; where there is one N, the penalties on γ;
 where there is one of either, the two losses, which then both appear in both rows (Figure 7).
-Above each panel stands how many points lie below the line.
+Above each panel stands how many points lie below the line, and how many by more than the slack
+1/√n that the theorems leave to random features (the dotted line).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ NAMES = {
     "alignment": r"$\ell_{\theta_r}$ (146)",
 }
 SHAPES = {"loss": ("o", r"losses of (25)"), "error": ("x", r"test error (16)")}
+OUTSIDE = "^"  # hollow, at the edge of the panel that a point lies beyond
 KEPT = [
     *("study", "map", "dataset", "d", "n", "N", "trial", "mode", "loss", "penalty"),
     *("gamma", "error", "below_line"),
@@ -55,16 +57,26 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     column, values = _coloured(points)
     looks = dict(zip(values, style.looks(len(values)), strict=True))
     drawn, axes, parts = searches.grid(tables)
-    top = max(4.2, 1.05 * min(8.0, points["error"].max()))
-    right = max(2.1, 1.05 * min(4.0, points["gamma"].max()))
+    right = max(2.1, 1.02 * min(4.0, points["gamma"].max()))
+    top = max(4.2, 1.02 * min(8.0, points["error"].max()))
+    outside = bool(((points["gamma"] > right) | (points["error"] > top)).any())
     for j, part in enumerate(parts):
         for i, mode in enumerate(searches.ROWS):
             panel = axes[i, j]
-            _panel(panel, part[part["mode"] == mode], column, looks)
+            _panel(panel, part[part["mode"] == mode], column, looks, (right, top))
             panel.set_ylim(0, top)
             panel.set_xlim(0, right)
             searches.finish(panel, mode, i, j, r"$\gamma$ (difference of outputs)", "test error")
-    drawn.legend(handles=_entries(points, column, looks), loc="outside right center")
+    handles = _entries(points, column, looks)
+    if outside:
+        hollow: dict[str, Any] = {
+            "ls": "",
+            "marker": OUTSIDE,
+            "markerfacecolor": "none",
+            "color": style.NEUTRAL,
+        }
+        handles.append(style.entry("outside the panel", **hollow))
+    drawn.legend(handles=handles, loc="outside right center")
     return drawn, points[[name for name in KEPT if name in points]]
 
 
@@ -77,30 +89,45 @@ def _coloured(points: pd.DataFrame) -> tuple[str, list[Any]]:
     return "loss", sorted(points["loss"].unique(), key=list(OWN).index)
 
 
-def _panel(axes: Axes, part: pd.DataFrame, column: str, looks: Mapping[Any, Any]) -> None:
+def _panel(
+    axes: Axes,
+    part: pd.DataFrame,
+    column: str,
+    looks: Mapping[Any, Any],
+    limits: tuple[float, float],
+) -> None:
     searches.draw_line(axes)
-    counts = []
+    counts, clearly = [], []
+    if len(part):
+        searches.draw_slack(axes, int(part["n"].iloc[0]))
     for kind, (marker, _) in SHAPES.items():
         own = part[part["loss"].str.startswith("error") == (kind == "error")]
         if own.empty:
             continue
         sign = {"o": "○", "x": "×"}[marker]
-        counts.append(f"{sign} {int(own['below_line'].sum())} of {len(own)}")
+        counts.append(f"{sign} {int(own['below_line'].sum())}/{len(own)}")
+        clearly.append(f"{sign} {int(searches.clearly_below(own).sum())}")
         for value, points in own.groupby(column, sort=True):
-            edge = {"lw": 0.5, "edgecolor": "white"} if marker == "o" else {"lw": 1.1}
-            axes.scatter(
-                points["gamma"],
-                points["error"],
-                s=26,
-                marker=marker,
-                color=looks[value]["color"],
-                alpha=0.85,
-                zorder=3,
-                **edge,
+            colour = looks[value]["color"]
+            inside = (points["gamma"] <= limits[0]) & (points["error"] <= limits[1])
+            edge: dict[str, Any] = (
+                {"lw": 0.5, "edgecolor": "white"} if marker == "o" else {"lw": 1.1}
             )
-    below = f"below the line: {', '.join(counts)}" if counts else ""
-    title = searches.name(part) if len(part) else ""
-    axes.set_title(f"{title}\n{below}", fontsize=9.5)
+            at: dict[str, Any] = {"s": 26, "alpha": 0.85, "zorder": 3, "clip_on": False}
+            shown = points[inside]
+            axes.scatter(shown["gamma"], shown["error"], marker=marker, color=colour, **at, **edge)
+            beyond = points[~inside]
+            axes.scatter(
+                beyond["gamma"].clip(upper=limits[0]),
+                beyond["error"].clip(upper=limits[1]),
+                marker=OUTSIDE,
+                facecolor="none",
+                edgecolor=colour,
+                **at,
+            )
+    if counts:
+        below = rf"below: {', '.join(counts)}; by over $1/\sqrt{{n}}$: {', '.join(clearly)}"
+        axes.set_title(f"{searches.name(part)}\n{below}", fontsize=9.5)
 
 
 def _entries(points: pd.DataFrame, column: str, looks: Mapping[Any, Any]) -> list[Any]:
@@ -118,4 +145,5 @@ def _entries(points: pd.DataFrame, column: str, looks: Mapping[Any, Any]) -> lis
         if (errors == (kind == "error")).any():
             handles.append(style.entry(text, ls="", marker=marker, color=style.NEUTRAL))
     handles.append(style.entry(searches.LINE, **(style.DASHED | {"color": "black"})))
+    handles.append(style.entry(searches.SLACK_LINE, **searches.DOTTED))
     return handles

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NEEDED = ("map", "d", "n", "N", "trial", "mode", "loss", "penalty", "limit", "gamma", "error")
 ROWS = {"finetuned": "fine-tuned", "retrained": "re-trained"}
 LINE = r"$(2 - \gamma)^2$"
+SLACK_LINE = r"$(2 - \gamma - 1/\sqrt{n})^2$"
+DOTTED: dict[str, Any] = {"color": style.NEUTRAL, "lw": 0.9, "ls": ":"}
 FILTERS = {"n": "n", "N": "N", "losses": "loss", "penalties": "penalty"}
 
 
@@ -60,6 +62,17 @@ def draw_line(axes: Axes) -> None:
     """The lower bound (2 − γ)² that random features obey up to O(1/√n)."""
     gamma = np.linspace(0, 2, 101)
     axes.plot(gamma, (2 - gamma) ** 2, zorder=2.5, **(style.DASHED | {"color": "black"}))
+
+
+def draw_slack(axes: Axes, n: int) -> None:
+    """The line less a slack of 1/√n in the root of the error."""
+    gamma = np.linspace(0, 2 - n**-0.5, 101)
+    axes.plot(gamma, (2 - gamma - n**-0.5) ** 2, zorder=2.5, **DOTTED)
+
+
+def clearly_below(points: pd.DataFrame) -> pd.Series:
+    """Which points lie below the line by more than 1/√n in the root of the error."""
+    return np.sqrt(points["error"]) < 2 - points["gamma"] - points["n"] ** -0.5
 
 
 def finish(axes: Axes, mode: str, row: int, column: int, xlabel: str, ylabel: str) -> None:

@@ -31,7 +31,7 @@ from wordsens.perturbation import OneTokenView
 from wordsens.randomness import Stream
 
 LOSSES = ("features", "alignment", "error_finetuned", "error_retrained", "change")
-METHODS = ("spectral", "published")
+METHODS = ("spectral", "published", "thorough")
 MEMORY = 8  # accepted values among which a step must not exceed the largest
 DECREASE = 1e-4  # share of the linear model's decrease that a step must bring
 SOLVED = 1e-8  # a loss that is a square has reached zero
@@ -186,7 +186,7 @@ def effort_for(map_name: str, n: int, d: int) -> SearchEffort:
         beside = max(2, min(10, small))
         return SearchEffort(starts=24, explore=40, polish=40, rounds=4, beside=beside)
     beside = max(1, min(6, small))
-    return SearchEffort(starts=16, explore=40, polish=60, rounds=2, beside=beside)
+    return SearchEffort(starts=16, explore=40, polish=100, rounds=2, beside=beside)
 
 
 def search_losses(
@@ -204,19 +204,28 @@ def search_losses(
     "published" is projected gradient descent from Δ = 0 with the rate and steps of ``schedule``;
     its last iterate is reported, as published.  "spectral" explores every base loss from
     several starts by ``descend`` and then, twice, polishes every goal from the best point that
-    any candidate has visited; Δ = 0 with the published rate is among its starts.
+    any candidate has visited; Δ = 0 with the published rate is among its starts.  "thorough"
+    runs the published descent first and polishes from its points too: never above it, at its cost.
     """
     if method not in METHODS:
-        raise UserError(f"search method {method!r} is not known; choose {' or '.join(METHODS)}")
+        raise UserError(
+            f"search method {method!r} is not known; choose one of {', '.join(METHODS)}"
+        )
     problem = _Problem(view, around)
     if effort.starts < 1:
         raise UserError(f"starts = {effort.starts} must be at least 1")
     kept = problem.terms(goals)
     if method == "published":
-        return _published(problem, kept, schedule)
+        value, delta = _published(problem, kept, schedule)
+        start = [["zero"] * len(goals) for _ in streams]
+        return FoundLosses(value, delta, start, schedule[1])
     rate = schedule[0]
     directions, names = _starts(view, streams, effort.starts)
     archive = _Archive(problem, kept, names)
+    steps = 0
+    if method == "thorough":
+        _published(problem, kept, schedule, archive)
+        steps = schedule[1]
     bases = list(dict.fromkeys(goal.loss for goal in goals))
     count = directions.shape[2]
     explored = [Goal(loss) for loss in bases for _ in range(count)]
@@ -225,7 +234,7 @@ def search_losses(
     labels = labels.expand(len(delta), -1)
     idle = torch.zeros_like(labels, dtype=torch.bool)
     control = (rate, effort.explore, 1e-3)
-    steps = descend(problem, archive, explored, delta, labels, idle, control)
+    steps += descend(problem, archive, explored, delta, labels, idle, control)
     penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
         best, label = archive.delta, archive.label
@@ -521,15 +530,19 @@ def _starts(
     return torch.cat([zero, view.radius * normalize(directions, dim=-1)], 2), names
 
 
-def _published(problem: _Problem, terms: _Terms, schedule: tuple[float, int]) -> FoundLosses:
+def _published(
+    problem: _Problem, terms: _Terms, schedule: tuple[float, int], archive: _Archive | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Projected gradient descent from Δ = 0; the values and points of the last iterates."""
     rate, steps = schedule
     trials, _, _, words, d = problem.centre.shape
-    count = terms.a.shape[1]
-    delta = problem.centre.new_zeros(trials, count, words, d)
-    for _ in range(steps):
+    delta = problem.centre.new_zeros(trials, terms.a.shape[1], words, d)
+    labels = torch.zeros(delta.shape[:2], dtype=torch.long, device=delta.device)
+    for step in range(steps + 1):
         q, pull = problem.functionals(delta)
-        _, slope, _ = problem.value(q, terms)
-        delta = problem.ball(delta - rate * pull(slope))
-    q, _ = problem.functionals(delta)
-    value, _, _ = problem.value(q, terms)
-    return FoundLosses(value, delta, [["zero"] * count for _ in range(trials)], steps)
+        value, slope, _ = problem.value(q, terms)
+        if archive is not None:
+            archive.see(q, delta, labels)
+        if step < steps:
+            delta = problem.ball(delta - rate * pull(slope))
+    return value, delta
