@@ -1,8 +1,15 @@
 # The checked configuration, and the few functions that the rules share.
+import shlex
+import sys
+
 import pandas as pd
 
 from wordsens.config import AXES, STUDY_AXES, load_or_exit
 from wordsens.provenance import ROOT, fingerprint
+
+# Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
+if " " in sys.executable and os.path.exists(sys.executable):
+    sys.executable = shlex.quote(sys.executable)
 
 cfg = load_or_exit(
     config,

@@ -35,7 +35,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     """One panel per study; returns the figure and the points drawn in it."""
     drawn, axes = style.panels(1, len(tables))
     for panel, table in zip(axes[0], tables.values(), strict=True):
-        style.logarithmic(panel, "x", table["ratio"].round(2))
+        style.logarithmic(panel, "x")
         style.logarithmic(panel, "y")
         lengths = sorted(table["n"].unique())
         handles = []
