@@ -49,8 +49,7 @@ FULL = (
     Setting("rf", n=4096, d=5120, baseline=None),
     Setting("drf", n=10, d=384, depth=4),
     Setting("drf", n=80, d=768, depth=8, baseline=None),
-    Setting("drf", n=1024, d=768, depth=8, baseline=None),
-    Setting("raf", n=4096, d=5120, baseline=2),
+    Setting("raf", n=4096, d=5120, baseline=None),
     Setting("raf", n=100, d=768, baseline=None, seeds=20),
 )
 
