@@ -46,11 +46,10 @@ FULL = (
     Setting("relu_raf", n=250, d=768, baseline=1000),
     Setting("rf", n=20, d=384),
     Setting("rf", n=150, d=768, baseline=None),
-    Setting("rf", n=4096, d=5120, baseline=None),
     Setting("drf", n=10, d=384, depth=4),
     Setting("drf", n=80, d=768, depth=8, baseline=None),
-    Setting("raf", n=4096, d=5120, baseline=None),
     Setting("raf", n=100, d=768, baseline=None, seeds=20),
+    Setting("rf", n=4096, d=5120, baseline=None),
 )
 
 PRESETS = {"small": SMALL, "full": FULL}

@@ -49,7 +49,7 @@ class Projection:
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=32, anneal=60, steps=60)
+    effort = Effort(starts=24, anneal=50, steps=50)
     normalization: Normalization
     query: Projection
     key: Projection
