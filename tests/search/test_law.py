@@ -93,3 +93,10 @@ def test_positions_of_one_draw_share_their_matrix():
     assert torch.allclose(view.base[:, :1], view.base, atol=1e-10)
     z = (view.base[:, 0, 0] > 0).double().mean().item()
     assert abs(z - 0.5) < 5.4 * 0.5 / (SEEDS * N * D) ** 0.5  # 5.4σ: 7e-8
+
+
+def test_default_effort_keeps_the_bases_of_wide_maps_in_memory():
+    """At n = 4096, d = 5120 (k = 21 million) two bases of float32 vectors stay below 8 GB."""
+    effort = map_class("rf").effort_for(4096, 5120)
+    assert 2 * 4 * 4096 * 5120 * effort.starts * effort.steps < 8e9
+    assert effort.steps >= 15

@@ -21,6 +21,8 @@ from wordsens.maps.base import DEFAULTS, Effort, FeatureMap, MapOptions
 from wordsens.perturbation import OneTokenView, Pullback
 from wordsens.randomness import Stream
 
+QUERIED = 500_000_000  # neurons × steps beyond which a search makes fewer steps, to bound memory
+
 
 class DeepRandomFeatures(FeatureMap):
     """φ(X) = ϕ(V_L ϕ(… ϕ(V_1 flat(X)))) (6); V_1 is k×D with variance β/D, V_l k×k with β/k.
@@ -47,7 +49,9 @@ class DeepRandomFeatures(FeatureMap):
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # few neurons leave many local maxima; many concentrate, and each start costs memory
         neurons = (options.width or n * d) * options.depth
-        return replace(cls.effort, starts=max(1, min(16, 30_000 // neurons)))
+        starts = max(1, min(16, 30_000 // neurons))
+        steps = max(15, min(cls.effort.steps, QUERIED // neurons))
+        return replace(cls.effort, starts=starts, steps=steps)
 
     @classmethod
     def scale(cls, phi: Activation) -> float:
