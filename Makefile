@@ -51,8 +51,7 @@ docs: $(INSTALLED) ## regenerate docs/configuration.md from the schema
 constraints: $(INSTALLED_DEV) ## resolve pyproject.toml anew into constraints.txt
 	CUSTOM_COMPILE_COMMAND='make constraints' $(RUN) -m piptools compile --quiet \
 	  --upgrade --upgrade-package torch==$(TORCH) --extra test --extra dev --extra slurm \
-	  --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  --no-emit-options --output-file constraints.txt pyproject.toml
+	  --strip-extras --no-emit-options --output-file constraints.txt pyproject.toml
 	sed -E -i 's/^([A-Za-z0-9._-]+==[^+ ]+)\+[A-Za-z0-9.]+/\1/' constraints.txt
 
 clean: ## remove .venv, caches and everything produced

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from wordsens.errors import UserError
 
@@ -101,9 +101,10 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A word-sensitivity sweep: the axes d, n, depth and words, and what all its cells share."""
+class Grid:
+    """Cells at every combination of the axes' values, and what all of them share."""
 
+    kind: ClassVar[str]
     name: str
     axes: dict[str, list[int]]
     shared: Plain
@@ -111,46 +112,34 @@ class Sweep:
     @property
     def dataset(self) -> str:
         return str(self.shared["dataset"])
+
+    def points(self) -> list[dict[str, int]]:
+        """The cells, as values of the axes."""
+        return [
+            dict(zip(self.axes, values, strict=True))
+            for values in itertools.product(*self.axes.values())
+        ]
+
+    def cell(self, seed: int, **point: int) -> Plain:
+        """All parameters of one cell, flat, with width and head_dim as numbers."""
+        return {self.kind: self.name, "seed": seed, **_numbered(self.shared, point), **point}
+
+
+class Sweep(Grid):
+    """A word-sensitivity sweep over d, n, depth and words."""
+
+    kind = "sweep"
 
     @property
     def many_positions(self) -> bool:
         """Whether its cells measure more than the first position."""
         return bool(self.shared["positions"] != "first")
 
-    def points(self) -> list[dict[str, int]]:
-        """The cells, as values of d, n, depth and words."""
-        return [
-            dict(zip(AXES, values, strict=True))
-            for values in itertools.product(*(self.axes[axis] for axis in AXES))
-        ]
 
-    def cell(self, seed: int, **point: int) -> Plain:
-        """All parameters of one cell, flat, with width and head_dim as numbers."""
-        return {"sweep": self.name, "seed": seed, **_numbered(self.shared, point), **point}
+class Study(Grid):
+    """A generalization study over d, n and N."""
 
-
-@dataclass(frozen=True)
-class Study:
-    """A generalization study: the axes d, n and N, and what all its cells share."""
-
-    name: str
-    axes: dict[str, list[int]]
-    shared: Plain
-
-    @property
-    def dataset(self) -> str:
-        return str(self.shared["dataset"])
-
-    def points(self) -> list[dict[str, int]]:
-        """The cells, as values of d, n and N."""
-        return [
-            dict(zip(STUDY_AXES, values, strict=True))
-            for values in itertools.product(*(self.axes[axis] for axis in STUDY_AXES))
-        ]
-
-    def cell(self, seed: int, **point: int) -> Plain:
-        """All parameters of one cell, flat, with width and head_dim as numbers."""
-        return {"study": self.name, "seed": seed, **_numbered(self.shared, point), **point}
+    kind = "study"
 
 
 def _numbered(shared: Plain, point: Mapping[str, int]) -> Plain:

@@ -61,7 +61,7 @@ def job(snakemake: Any) -> Iterator[None]:
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             raise SystemExit(1) from None
-        except Exception:
+        except Exception:  # not handled: the log says why the job died, and the error goes on
             traceback.print_exc(file=log)
             raise
         finally:
