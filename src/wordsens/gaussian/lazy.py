@@ -27,6 +27,7 @@ from wordsens.gaussian.base import GaussianMatrix
 from wordsens.randomness import Stream
 
 PANEL = 32  # queries orthogonalised against each other one by one; more go in panels
+ROOM = 1 << 18  # numbers that a new basis has room for
 NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
 
 
@@ -188,7 +189,9 @@ class _Side:
         self.count = needed
 
     def _grown(self, held: torch.Tensor, needed: int) -> torch.Tensor:
-        capacity = max(needed, 8, held.shape[1] * 3 // 2)
+        # room that is not used is not resident; short vectors get more of it at first
+        least = max(8, min(64, ROOM // held.shape[2]))
+        capacity = max(needed, least, held.shape[1] * 3 // 2)
         grown = held.new_empty(held.shape[0], capacity, held.shape[2])
         grown[:, : self.count] = held[:, : self.count]
         return grown
