@@ -5,10 +5,9 @@ from pathlib import Path
 from wordsens.scripting import job
 
 with job(snakemake):
-    import pandas as pd
-
     from wordsens.figures import draw
+    from wordsens.results import read_table
 
-    tables = {Path(path).stem: pd.read_csv(path) for path in snakemake.input}
+    tables = {Path(path).stem: read_table(path) for path in snakemake.input}
     stem = Path(snakemake.output.pdf).with_suffix("")
     draw(snakemake.params.kind, tables, snakemake.params.options, stem)

@@ -277,7 +277,7 @@ def test_bad_files_are_named(inputs, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"e\.h5: incomplete"):
         open_embeddings(path)
     path.write_bytes(b"")
-    with pytest.raises(UserError, match=r"e\.h5: not a readable"):
+    with pytest.raises(UserError, match=r"e\.h5: not readable as"):
         open_embeddings(path)
     path.unlink()
     with pytest.raises(UserError, match=r"e\.h5: no such file"):

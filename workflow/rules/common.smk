@@ -5,6 +5,7 @@ import sys
 import pandas as pd
 
 from wordsens.config import AXES, STUDY_AXES, load_or_exit
+from wordsens.failures import what_failed
 from wordsens.provenance import ROOT, fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.

@@ -85,7 +85,7 @@ class Grid:
 
     def cell(self, seed: int, **point: int) -> Plain:
         """All parameters of one cell, flat, with width and head_dim as numbers."""
-        return {self.kind: self.name, "seed": seed, **_numbered(self.shared, point), **point}
+        return {self.kind: self.name, "seed": seed, **numbered(self.shared, point), **point}
 
 
 class Sweep(Grid):
@@ -105,7 +105,7 @@ class Study(Grid):
     kind = "study"
 
 
-def _numbered(shared: Plain, point: Mapping[str, int]) -> Plain:
+def numbered(shared: Plain, point: Mapping[str, int]) -> Plain:
     """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
     cell = dict(shared)
     if cell.get("width") == "D":
