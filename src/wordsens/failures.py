@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 # A disk with less than this is taken for full.
@@ -11,15 +13,15 @@ LITTLE = 1 << 20
 _LOG = re.compile(r"^ *log: (\S.*?) \(check log file", re.MULTILINE)
 
 
-def what_failed(log: str | Path, results: str | Path = "results") -> str:
-    """The lines by which jobs said why they failed, each once, from Snakemake's own log.
+def what_failed(logs: Iterable[str | Path], results: str | Path = "results") -> str:
+    """The lines by which jobs said why they failed, each once, from Snakemake's own logs.
 
     Where a job said nothing, its log is named; a full disk is named, too.
     """
-    try:
-        named = _LOG.findall(Path(log).read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        named = []
+    named: list[str] = []
+    for log in logs:
+        with suppress(OSError):
+            named += _LOG.findall(Path(log).read_text(encoding="utf-8", errors="replace"))
     lines: dict[str, None] = {}
     for path in named:
         said = _said(Path(path))

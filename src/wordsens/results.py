@@ -1,13 +1,15 @@
 """Cell files (HDF5) and the tidy tables made of them.
 
 A cell file holds one point of a sweep: arrays whose first axis is the trial, and every parameter
-as an attribute.  ``complete`` is its last attribute, and its bytes go to the disk in one piece.
+as an attribute.  It carries a digest of its content, and its bytes go to the disk in one piece.
 A table has its sha256 beside it, as ``sha256sum`` writes it: a CSV file that was cut still reads.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -20,6 +22,7 @@ from wordsens.errors import UserError
 from wordsens.files import REMAKE, reading_h5, replacing, sha256_of
 
 if TYPE_CHECKING:
+    import h5py
     import pandas as pd
 
 SCHEMA_VERSION = 1
@@ -71,6 +74,7 @@ def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[
                 file.attrs[name] = _attribute(name, value)
         file.attrs["schema_version"] = SCHEMA_VERSION
         file.attrs["complete"] = True
+        file.attrs["content_sha256"] = _content_sha256(*_content(file))
     with replacing(path) as beside:
         beside.write_bytes(content.getbuffer())
 
@@ -78,7 +82,7 @@ def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[
 def read_cell(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A cell's arrays and attributes; raises UserError when the file is not a whole cell."""
     with reading_h5(path, "a cell") as file:
-        attributes = {name: _plain(value) for name, value in file.attrs.items()}
+        arrays, attributes = _content(file)
         if not attributes.get("complete"):
             raise UserError(f"{path}: incomplete (its writer was stopped); {REMAKE}")
         if attributes.get("schema_version") != SCHEMA_VERSION:
@@ -86,19 +90,36 @@ def read_cell(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             raise UserError(
                 f"{path}: schema_version is {found}, this wordsens reads {SCHEMA_VERSION}; {REMAKE}"
             )
-        arrays = {
-            name: data.asstr()[...] if data.dtype.kind == "O" else data[...]
-            for name, data in file.items()
-        }
+        noted = attributes.pop("content_sha256", None)
         lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) != 1:
         raise UserError(f"{path}: arrays of different lengths {lengths}; {REMAKE}")
+    if noted != _content_sha256(arrays, attributes):
+        raise UserError(f"{path}: damaged or changed since it was made; {REMAKE}")
     for axis, value in _POINT.findall(str(path)):
         if str(attributes.get(axis)) != value:
             raise UserError(
                 f"{path}: holds a cell of {axis} = {attributes.get(axis)}; was it copied? {REMAKE}"
             )
     return arrays, attributes
+
+
+def _content(file: h5py.File) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    arrays = {
+        name: data.asstr()[...] if data.dtype.kind == "O" else data[...]
+        for name, data in file.items()
+    }
+    return arrays, {name: _plain(value) for name, value in file.attrs.items()}
+
+
+def _content_sha256(arrays: Mapping[str, np.ndarray], attributes: Mapping[str, Any]) -> str:
+    """One digest of all that a cell file holds, so that damage inside it is seen."""
+    digest = hashlib.sha256(json.dumps(attributes, sort_keys=True).encode())
+    for name, values in sorted(arrays.items()):
+        digest.update(f"\0{name}\0{values.shape}\0{values.dtype}\0".encode())
+        strings = values.dtype.kind == "O"
+        digest.update(json.dumps(values.tolist()).encode() if strings else values.tobytes())
+    return digest.hexdigest()
 
 
 def need(path: str | Path, arrays: Mapping[str, np.ndarray], names: Iterable[str]) -> None:

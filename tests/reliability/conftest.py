@@ -69,9 +69,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reference(
-    tmp_path_factory: pytest.TempPathFactory, workflow: Path, inputs: Path
-) -> Path:
+def reference(tmp_path_factory: pytest.TempPathFactory, workflow: Path, inputs: Path) -> Path:
     """The folder of an uninterrupted run on two cores."""
     folder = runs.copy_of(inputs, tmp_path_factory.mktemp("reference") / "a run")
     done = runs.run(workflow, folder, "--cores", "2", *runs.TARGETS)

@@ -20,8 +20,8 @@ import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = [f"w{number}" for number in range(40)]
-# What differs between two runs of the same thing: how long it took.
-TIMES = ("seconds",)
+# What differs between two runs of the same thing: how long it took, and the digest that covers it.
+TIMES = ("seconds", "content_sha256")
 TARGETS = ("f", "tables")
 
 
@@ -40,7 +40,13 @@ def configuration() -> dict[str, Any]:
         },
         "encoders": {"mine": {"source": "file", "path": "encoder"}},
         "datasets": {
-            "mine": {"source": "text", "corpus": "mine", "encoder": "mine", "tokens": 10, "layer": 1}
+            "mine": {
+                "source": "text",
+                "corpus": "mine",
+                "encoder": "mine",
+                "tokens": 10,
+                "layer": 1,
+            }
         },
         "sweeps": {"s": {"map": "raf", "dataset": "mine", "d": [8], "n": [4, 8], "trials": 3}},
         "generalization": {
@@ -196,7 +202,7 @@ def finished_cells(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def numbers(folder: Path) -> dict[str, Any]:
-    """Every result of a run bit by bit, but for times: HDF5 arrays and attributes, tables, figures."""
+    """Every result bit by bit, but for times: arrays, attributes, tables and figures."""
     found: dict[str, Any] = {}
     results = folder / "results"
     for path in sorted([*results.rglob("*.h5"), *results.rglob("*.csv"), *results.rglob("*.pdf")]):
@@ -204,7 +210,7 @@ def numbers(folder: Path) -> dict[str, Any]:
         if path.suffix == ".h5":
             with h5py.File(path) as file:
                 arrays = {key: data[...] for key, data in file.items() if key not in TIMES}
-                notes = {key: value for key, value in file.attrs.items()}
+                notes = {key: value for key, value in file.attrs.items() if key not in TIMES}
             found |= {f"{name}:{key}": _bits(value) for key, value in arrays.items()}
             found |= {f"{name}@{key}": _bits(value) for key, value in notes.items()}
         elif path.suffix == ".csv":

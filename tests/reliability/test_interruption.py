@@ -97,7 +97,7 @@ def test_killed_at_random_moments(state: State, number: signal.Signals, injected
 def test_killed_inside_a_write(state: State, where, number: signal.Signals, injected) -> None:
     script, step, most, name = where
     moments = random.Random(SEED + number)
-    for attempt in range(3):
+    for _ in range(3):
         state.unlock()
         mark = state.folder / "stopped"
         mark.unlink(missing_ok=True)
@@ -114,7 +114,7 @@ def test_killed_inside_a_write(state: State, where, number: signal.Signals, inje
         if kill(state, running, number):
             break
     else:
-        pytest.fail(f"no run of three reached step {attempt} of {step} in {script}")
+        pytest.fail(f"no run of three reached {step} in {script}")
     lost = state.after()
     injected(f"{NAMES[number]} {name}", 1, lost, "resumed")
     assert lost == 0

@@ -1,6 +1,7 @@
 """Token embeddings of a corpus in an HDF5 file that survives being killed half-way.
 
-/embeddings (samples, tokens, dim) float32, one sample per chunk; /labels ±1; /token_ids; /lengths.
+/embeddings (samples, tokens, dim) float32, one sample per chunk, and /checksums, the CRC-32 of each
+sample's bytes; /labels ±1; /token_ids; /lengths.
 Attributes name the encoder, its weights' sha256, the layer, the corpus, how samples were made, the
 library versions and the schema version; ``complete`` is written last.
 
@@ -18,6 +19,7 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -253,6 +255,7 @@ def write_embeddings(
             states = encoder.hidden_states(ids[rows], mask[rows], layer, device).cpu().numpy()
             _finite(states, start, encoder, layer)
             file["embeddings"][rows] = states
+            file["checksums"][rows] = [zlib.crc32(sample) for sample in states]
             file.flush()
             # Only once the batch is in the file does the counter say so.
             file["done"][()] = rows.stop
@@ -304,7 +307,7 @@ def _allocate(
     layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     with writing(partial):
         partial.parent.mkdir(parents=True, exist_ok=True)
-        _reserve(partial, 4 * count * width * (dim + 1) + 16 * count + (1 << 20))
+        _reserve(partial, 4 * count * width * (dim + 1) + 20 * count + (1 << 20))
         with h5py.File(partial, "w", locking=False) as file:
             file.create_dataset(
                 "embeddings", (count, width, dim), "float32", chunks=(1, width, dim), dcpl=layout
@@ -312,6 +315,7 @@ def _allocate(
             file["labels"] = samples.labels.astype(np.int8)
             file["token_ids"] = samples.token_ids.astype(np.int32)
             file["lengths"] = samples.lengths.astype(np.int32)
+            file["checksums"] = np.zeros(count, dtype=np.uint32)
             file["done"] = 0
             for name, value in attributes.items():
                 file.attrs[name] = value
@@ -401,10 +405,15 @@ class Embeddings:
         """The first n tokens and d dimensions of samples, (len(indices), n, d) float32."""
         chosen = [int(index) for index in indices]
         values = np.empty((len(chosen), n, d), dtype=np.float32)
+        whole = np.empty((self.tokens, self.dim), dtype=np.float32)
         with reading_h5(self.path, "embeddings") as file:
-            data = file["embeddings"]
+            data, checksums = file["embeddings"], file["checksums"][...]
             for row, index in enumerate(chosen):
-                data.read_direct(values, np.s_[index, :n, :d], np.s_[row])
+                # One sample is one chunk, which HDF5 reads whole in any case.
+                data.read_direct(whole, np.s_[index])
+                if zlib.crc32(whole.data) != checksums[index]:
+                    raise UserError(f"{self.path}: sample {index} is damaged; {REMAKE}")
+                values[row] = whole[:n, :d]
         return values
 
     def _array(self, name: str) -> np.ndarray:
@@ -431,6 +440,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
         samples, tokens, dim = file["embeddings"].shape
         expected = {
             "embeddings": ((samples, tokens, dim), "f"),
+            "checksums": ((samples,), "u"),
             "labels": ((samples,), "i"),
             "lengths": ((samples,), "i"),
             "token_ids": ((samples, tokens), "i"),
@@ -438,7 +448,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
         for name, (shape, kind) in expected.items():
             data = file[name]
             if data.shape != shape or data.dtype.kind != kind:
-                kinds = {"f": "floats", "i": "integers"}[kind]
+                kinds = {"f": "floats", "i": "integers", "u": "unsigned integers"}[kind]
                 raise UserError(
                     f"{path}: /{name} has shape {data.shape} and type {data.dtype}, and not {shape}"
                     f" and {kinds}; {REMAKE}"

@@ -39,11 +39,12 @@ class Encoder:
     def open(cls, folder: str | Path, key: str = "encoder") -> Encoder:
         """Read an encoder's config.json.
 
-        Raises UserError, starting with ``key``, when the folder lacks a part or holds another kind
-        of model.
+        Raises UserError, starting with ``key``, when the folder lacks a part, holds another kind of
+        model, or has weights other than those that ``fetch_encoder`` noted.
         """
         folder = Path(folder)
         check_encoder(folder, key)
+        check_unchanged(folder)
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             if config.get("model_type") not in FAMILY:
@@ -122,7 +123,6 @@ class Encoder:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         options = {"local_files_only": True, "trust_remote_code": False}
-        check_unchanged(self.folder)
         with self._readable("weights"):
             config = AutoConfig.from_pretrained(self.folder, **options)
             config.num_hidden_layers = layers
