@@ -204,9 +204,9 @@ def test_alone_it_is_the_only_mistake(row, folder: Path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [BY_SCHEMA, BY_FILE, BETWEEN_KEYS], ids=["schema", "files", "keys"]
+    ("rows", "kind"), [(BY_SCHEMA, "keys and values"), (BY_FILE, "files"), (BETWEEN_KEYS, "sizes")]
 )
-def test_no_job_starts(rows, workflow: Path, folder: Path, injected) -> None:
+def test_no_job_starts(rows, kind: str, workflow: Path, folder: Path, injected) -> None:
     config = base()
     keys = [put(config, row, number) for number, row in enumerate(rows)]
     done = runs.run(workflow, folder, "--cores", "2", *runs.TARGETS, config=config)
@@ -220,8 +220,7 @@ def test_no_job_starts(rows, workflow: Path, folder: Path, injected) -> None:
     assert "Job stats" not in done.stdout
     assert not (folder / "results").exists()
     assert not (folder / "a pickle was loaded").exists()
-    kinds = {id(BY_SCHEMA): "values and keys", id(BY_FILE): "files", id(BETWEEN_KEYS): "sizes"}
-    what = f"a bad configuration or data set: {kinds[id(rows)]}"
+    what = f"a bad configuration or data set: {kind}"
     injected(what, len(rows), 0, "one line each, no job started")
 
 
@@ -338,7 +337,7 @@ def test_what_only_a_job_can_know(workflow: Path, folder: Path, tmp_path: Path, 
         assert any(re.search(says, line) for line in said), (name, says, done.stdout[-6000:])
     assert len(said) == len(LATE), said
     assert max(map(len, said)) < 1000
-    assert not list(tmp_path.rglob("evil")) and not list(folder.rglob("evil"))
+    assert not [*tmp_path.rglob("evil"), *folder.rglob("evil")]
     assert not (folder / "a pickle was loaded").exists()
     for target in targets:
         assert not (folder / target).exists(), target
