@@ -54,7 +54,8 @@ def changed_rows(
     rest = 1 - p
     joined, crossed, square = p * p * far, 2 * p * rest, rest * rest
     total = torch.empty_like(dot_own)
-    columns = zip(s.T, lean.T, away.T, keep.T, strict=True)
+    kept = s * keep  # where s = 1 is not kept, it must not divide either
+    columns = zip(kept.T, lean.T, away.T, keep.T, strict=True)
     for i, (s_i, lean_i, away_i, keep_i) in enumerate(columns):
         leaving, inner = s_i[:, None], dot - lean_i[:, None] - dot_own[i]
         change = joined + leaving * (crossed * inner + (leaving * away_i[:, None]) * square)
