@@ -128,7 +128,7 @@ def _along_columns(
         return total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["starts"])
 def scalars(
     key, query, value, values, sets, out, starts, count, n, r, e, SCAN: tl.constexpr,
 ):  # fmt: skip
@@ -153,7 +153,7 @@ def scalars(
     tl.store(out + here * 3 + 2, tl.sum(wy, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["starts"])
 def row_step(
     queries, output, keys, key, value, query,  # the last three (B, width, C)
     a_in, phi_in, s_in,  # finished products (B, C, n), where not FUSED
@@ -204,8 +204,10 @@ def row_step(
     counts = inside & (row[:, None] != i[None, :])
     score = a * sharpness
     if SOFTMAX:
-        p = 1 / (1 + tl.exp(rest - score))
-        slope = p / (1 + tl.exp(score - rest))
+        gap = score - rest
+        small = tl.exp(-tl.abs(gap))  # neither p nor 1 − p comes from a difference
+        p = tl.where(gap >= 0, 1.0, small) / (1 + small)
+        slope = small / ((1 + small) * (1 + small))
     else:
         positive = tl.maximum(score, 0.0)
         total = rest + positive
@@ -233,7 +235,7 @@ def row_step(
     tl.store(partial + sums + 2, tl.sum(p * p, 0), mask=known)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["starts"])
 def own_weights(
     s, q, own, sets, starts, count, n, SOFTMAX: tl.constexpr, SCAN: tl.constexpr
 ):  # fmt: skip
@@ -278,7 +280,7 @@ def own_weights(
     tl.store(own + here * 3 + 2, total)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["starts"])
 def column_step(
     queries, output, values, da, b_in, q,
     k_in, v_in, o_in,  # finished products (B, C, width), where not FUSED
@@ -350,7 +352,7 @@ def own_slope(
     tl.store(dq + flat, found, mask=(row[:, None] < n) & (candidate[None, :] < count))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["starts"])
 def own_pull(
     q, dq, s, value, dout, own, ds, ds_own, sets, starts, count, n, e,
     SOFTMAX: tl.constexpr, SCAN: tl.constexpr,
