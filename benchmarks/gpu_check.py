@@ -42,7 +42,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DEVICE = "cuda" if CARD else "cpu"
 LIMIT = 300.0  # seconds for everything
 TARGET_SHARE, TARGET_SECONDS = 0.60, 60.0
-TOLERANCE = 2e-5  # of float32 kernels against plain float32 functions, relative to the largest entry
+TOLERANCE = (
+    2e-5  # of float32 kernels against plain float32 functions, relative to the largest entry
+)
 AGREE = 2e-3  # of a search's suprema across devices: rounding may send a start elsewhere
 FIELDS = ["date", "device", "what", "size", "ms", "plain_ms", "gb", "gb_per_s", "share", "note"]
 
@@ -221,7 +223,9 @@ def _attention(report: Report) -> None:
 
     n, d = (4096, 5120) if CARD else (12, 10)
     # trials × candidates per trial: 64 in all three ways, then the long context's and the default's
-    pairs = [(64, 1), (8, 8), (4, 16), (1, 64), (3, 8), (1, 24), (1, 8)] if CARD else [(2, 1), (1, 2)]
+    pairs = (
+        [(64, 1), (8, 8), (4, 16), (1, 64), (3, 8), (1, 24), (1, 8)] if CARD else [(2, 1), (1, 2)]
+    )
     for name in ("raf", "relu_raf"):
         for trials, starts in pairs if name == "raf" else pairs[1:2]:
             X = _randn(trials, n, d)
@@ -261,7 +265,9 @@ def _vocabulary(report: Report) -> None:
     pairs = (s, lean, away, keep)
     with _plain():
         wanted = vocabulary.changed_rows(p, far, dot, own, *pairs)
-    if not report.check("rows", vocabulary.changed_rows(p, far, dot, own, *pairs), wanted, TOLERANCE):
+    if not report.check(
+        "rows", vocabulary.changed_rows(p, far, dot, own, *pairs), wanted, TOLERANCE
+    ):
         return
     seconds = _seconds(lambda: vocabulary.changed_rows(p, far, dot, own, *pairs))
     expansion = vocabulary.expand(*pairs)
@@ -298,7 +304,9 @@ def _gram(report: Report) -> None:
         report.add("Gram matrix", f"N={N} p={p}", seconds, moved=4.0 * N * p, note=rate)
 
 
-def _cell(map: str, d: int, n: int, depth: int = 1, trials: int = 10, **more: Any) -> dict[str, Any]:
+def _cell(
+    map: str, d: int, n: int, depth: int = 1, trials: int = 10, **more: Any
+) -> dict[str, Any]:
     fixed = {"dataset": "synthetic", "words": 1, "positions": "first", "seed": 2024}
     return {"map": map, "d": d, "n": n, "depth": depth, "trials": trials, **fixed, **more}
 
@@ -339,7 +347,10 @@ def _sweeps(report: Report, began: float) -> None:
             continue
         space = sweeps[name]
         points = [
-            (d, n, depth) for d in space["d"] for n in space["n"] for depth in space.get("depth", [1])
+            (d, n, depth)
+            for d in space["d"]
+            for n in space["n"]
+            for depth in space.get("depth", [1])
         ]
         small = {} if CARD else {"starts": 1, "steps": 2, "trials": 1}
         start, finite, done = time.perf_counter(), True, 0
@@ -353,7 +364,9 @@ def _sweeps(report: Report, began: float) -> None:
         total += seconds
         if not finite:
             report.failures.append(f"sweep {name}: a supremum is not a positive number")
-        note = "" if done == len(points) else f"stopped after {LIMIT:.0f} s: {done} of {len(points)}"
+        note = (
+            "" if done == len(points) else f"stopped after {LIMIT:.0f} s: {done} of {len(points)}"
+        )
         report.add("paper sweep", f"{name}: {done} cells, all trials", seconds, note=note)
         print(f"sweep {name}: {done} of {len(points)} cells", flush=True)
     note = f"target {TARGET_SECONDS:.0f} s" if CARD else ""
@@ -365,7 +378,9 @@ def _write(report: Report, name: str, folder: Path) -> None:
     if not CARD:
         return
     path = folder / "gpu.csv"
-    device = f"{name}, torch {torch.__version__}, {_triton_version()}, wordsens {wordsens.__version__}"
+    device = (
+        f"{name}, torch {torch.__version__}, {_triton_version()}, wordsens {wordsens.__version__}"
+    )
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     fresh = not path.exists()
     with path.open("a", newline="", encoding="utf-8") as file:

@@ -287,14 +287,13 @@ def column_step(
     value, own, sums, sets,
     dkey, dvalue, dout, gap,
     starts, count, n, r, e,
-    MERGED: tl.constexpr, FUSED: tl.constexpr,
+    FUSED: tl.constexpr,
     CANDIDATES: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Gradients in key(v) and value(v) so far, and the changed row's output.
 
-    sums (B, C, 3) is ``row_step``'s partial, added up.  Out: dkey (B, C, r), dvalue (B, C, e), or
-    their sum in dkey where key and value are one and the same (MERGED); dout = 2(out_i − φ_i) as
-    (B, e, C); gap (B, C, blocks), the blocks' shares of ‖out_i − φ_i‖².
+    sums (B, C, 3) is ``row_step``'s partial, added up.  Out: dkey (B, C, r), dvalue (B, C, e);
+    dout = 2(out_i − φ_i) as (B, e, C); gap (B, C, blocks), the blocks' shares of ‖out_i − φ_i‖².
     """
     block, b = tl.program_id(0), tl.program_id(2).to(tl.int64)
     column = block * COLUMNS + tl.arange(0, COLUMNS)
@@ -326,11 +325,8 @@ def column_step(
 
     e_i = out + q_i * w - phi_i
     from_value = from_phi - kept * y_i + 2 * square * w + 2 * q_i * e_i
-    if MERGED:
-        tl.store(dkey + row * r + column[None, :], from_a + from_value, mask=in_r)
-    else:
-        tl.store(dkey + row * r + column[None, :], from_a, mask=in_r)
-        tl.store(dvalue + row * e + column[None, :], from_value, mask=in_e)
+    tl.store(dkey + row * r + column[None, :], from_a, mask=in_r)
+    tl.store(dvalue + row * e + column[None, :], from_value, mask=in_e)
     flipped = (b * e + column[None, :]) * count + candidate[:, None]
     tl.store(dout + flipped, 2 * e_i, mask=in_e)
     part = (b * count + candidate) * tl.num_programs(0) + block
@@ -421,21 +417,28 @@ def value_and_grad(
     view: AttentionView, v: torch.Tensor, sharpness: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``kernels.attention.value_and_grad`` for one changed word, float32."""
+    with torch.cuda.device_of(v):  # Triton launches on the current device
+        return _step(view, v, sharpness)
+
+
+def _step(
+    view: AttentionView, v: torch.Tensor, sharpness: float
+) -> tuple[torch.Tensor, torch.Tensor]:
     state, layer = view.state, view.state.layer
     trials, heads, n, e = state.values.shape
     places, starts, d = v.shape[1], v.shape[2], v.shape[-1]
     r, B, C = state.keys.shape[-1], trials * heads, places * starts
     flat = v.reshape(trials, 1, C, d)
-    merged = layer.key.matrix is None and layer.value.matrix is None
+    alike = layer.key.matrix is None and layer.value.matrix is None  # key(v) = value(v) = v
 
     def images(x: torch.Tensor) -> torch.Tensor:
         return x.reshape(B, C, -1).contiguous()
 
     key, query = images(layer.key(flat)), images(layer.query(flat))
-    value = key if merged else images(layer.value(flat))
+    value = key if alike else images(layer.value(flat))
     rows = [x.reshape(B, n, -1).contiguous() for x in (state.queries, state.output, state.keys)]
     queries, output, keys = rows
-    values = keys if merged else state.values.reshape(B, n, e).contiguous()
+    values = keys if alike else state.values.reshape(B, n, e).contiguous()
     constants = [
         x.expand(trials, heads, places, 1, 1, n).reshape(B, places, n).contiguous()
         for x in (view.others, view.gain, view.rr, view.ro, view.oo)
@@ -454,7 +457,7 @@ def value_and_grad(
         else (key @ queries.mT, value @ output.mT, query @ keys.mT)  # read only where not fused
     )
     key_t = key.mT.contiguous() if fused else key
-    value_t = key_t if merged or not fused else value.mT.contiguous()
+    value_t = key_t if alike or not fused else value.mT.contiguous()
     query_t = query.mT.contiguous() if fused else query
 
     t, h, p, j = view.heavy
@@ -486,20 +489,18 @@ def value_and_grad(
     )  # fmt: skip
     sums = partial.sum(2)
     q, own = new(B, C, n), new(B, C, 3)
-    own_weights[(C, B)](
-        s, q, own, sets, starts, C, n, SOFTMAX=softmax, SCAN=SCAN, num_warps=4
-    )
+    own_weights[(C, B)](s, q, own, sets, starts, C, n, SOFTMAX=softmax, SCAN=SCAN, num_warps=4)
 
     width = max(r, e)
     blocks = -(-width // shape.columns)
     by_column = (blocks, -(-C // shape.candidates), B)
-    dkey, dout, gap = new(B, C, r), new(B, e, C), new(B, C, blocks)
-    dvalue = dkey if merged else new(B, C, e)
+    dkey, dvalue = new(B, C, r), new(B, C, e)
+    dout, gap = new(B, e, C), new(B, C, blocks)
     products = (key, key, key) if fused else (da @ queries, b @ output, q @ values)
     column_step[by_column](
         queries, output, values, da, b, q, *products, value, own, sums, sets,
         dkey, dvalue, dout, gap, starts, C, n, r, e,
-        MERGED=merged, FUSED=fused, COLUMNS=shape.columns, **tiles,
+        FUSED=fused, COLUMNS=shape.columns, **tiles,
     )  # fmt: skip
     if kept is not None:
         pulled = kept.view(trials, heads, places, starts, n)[t, h, p, :, j, None]
@@ -525,9 +526,7 @@ def value_and_grad(
     def pull(projection: object, g: torch.Tensor) -> torch.Tensor:
         return projection.pull(g.view(trials, heads, C, -1))  # type: ignore[attr-defined]
 
-    grad = pull(layer.key, dkey) + pull(layer.query, dquery)
-    if not merged:
-        grad = grad + pull(layer.value, dvalue)
+    grad = pull(layer.key, dkey) + pull(layer.value, dvalue) + pull(layer.query, dquery)
     total = sums[..., 0] + gap.sum(-1)
     total = total.view(trials, heads, places, starts).sum(1).clamp_min(0)
     return total, grad.reshape(v.shape)

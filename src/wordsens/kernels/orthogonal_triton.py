@@ -66,9 +66,7 @@ def slice_step(
             tl.store(share + to, found, mask=(t[:, None] < vectors) & (query[None, :] < count))
 
 
-def sweep(
-    x: torch.Tensor, basis: torch.Tensor, step: torch.Tensor | None = None
-) -> torch.Tensor:
+def sweep(x: torch.Tensor, basis: torch.Tensor, step: torch.Tensor | None = None) -> torch.Tensor:
     """``inner(x, basis)``, or with a ``step`` ``deflate(x, basis, step)``, which changes x."""
     batch, count, length = x.shape
     vectors = basis.shape[1]
@@ -80,12 +78,13 @@ def sweep(
     queries = 1 if count == 1 else 8 if count <= 8 else 16
     slices = -(-length // SLICE)
     share = _empty((batch, slices, count, vectors), dtype=x.dtype, device=x.device)
-    slice_step[(slices, -(-count // queries), batch)](
-        held, basis, share if step is None else step.contiguous(), share,
-        count, vectors, length, basis.stride(0),
-        DEFLATE=step is not None, QUERIES=queries, SPAN=SPAN, SLICE=SLICE,
-        num_warps=4, num_stages=2,
-    )  # fmt: skip
+    with torch.cuda.device_of(x):  # Triton launches on the current device
+        slice_step[(slices, -(-count // queries), batch)](
+            held, basis, share if step is None else step.contiguous(), share,
+            count, vectors, length, basis.stride(0),
+            DEFLATE=step is not None, QUERIES=queries, SPAN=SPAN, SLICE=SLICE,
+            num_warps=4, num_stages=2,
+        )  # fmt: skip
     if step is not None and held is not x:
         x.copy_(held)
     return share.sum(1)

@@ -76,7 +76,8 @@ def changed_rows(
     operands = [x.contiguous() for x in (p, far, dot, dot_own, s, lean, away, keep)]
     out = _empty((places, words), dtype=p.dtype, device=p.device)
     grid = (-(-words // WORDS), -(-places // POSITIONS))
-    rows_changed[grid](
-        *operands, out, n, places, words, POSITIONS=POSITIONS, WORDS=WORDS, num_warps=4
-    )
+    with torch.cuda.device_of(p):  # Triton launches on the current device
+        rows_changed[grid](
+            *operands, out, n, places, words, POSITIONS=POSITIONS, WORDS=WORDS, num_warps=4
+        )
     return out

@@ -147,7 +147,7 @@ class AttentionView(OneTokenView):
             state.scores[t, h, j], self.member[p]
         )  # (pairs, n)
         changed = taken[t, h, p, :, j]  # s_ji, (pairs, m)
-        for trial, head in {(int(a), int(b)) for a, b in zip(t, h, strict=True)}:
+        for trial, head in torch.stack((t, h), 1).unique(dim=0).tolist():
             mine = (t == trial) & (h == head)
             kept = weights[mine] @ state.values[trial, head]
             own = self.own_values[trial, head, p[mine]]  # (pairs, m, e)
