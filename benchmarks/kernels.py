@@ -27,7 +27,9 @@ from triton.backends.compiler import GPUTarget
 
 import wordsens
 from wordsens.kernels import attention_triton, orthogonal_triton, vocabulary_triton
-from wordsens.maps import map_class, position_sets
+from wordsens.maps import position_sets
+from wordsens.maps.attention import AttentionView
+from wordsens.maps.raf import RandomAttentionFeatures
 
 TYPES = {torch.float32: "*fp32", torch.int64: "*i64"}
 ALIGNED = [["tt.divisibility", 16]]
@@ -74,12 +76,13 @@ def launches() -> list[tuple[Any, dict[str, Any]]]:
             map = wordsens.build_map(name, n=n, d=d, seed=0, dtype=torch.float32)
             # row 2 attends to the changed word alone: launches differ for such pairs
             X[0, 2] = -X[0, 0]
-            heavy = map_class("raf")(-40 * torch.eye(d)).view(X, position_sets([[0]], n))
+            heavy = RandomAttentionFeatures(-40 * torch.eye(d)).view(X, position_sets([[0]], n))
             view = map.view(X, position_sets([[0]], n))
             for candidates in (1, 8, 16, 24, 48) if name == "raf" else (8,):
                 large = attention_triton.plan(64, candidates, 4096, 5120)
                 for seen in (view, heavy) if candidates == 8 and name == "raf" else (view,):
                     v = seen.tokens[:, :, None].expand(1, 1, candidates, 1, d)
+                    assert isinstance(seen, AttentionView)
                     with _planned(large):
                         attention_triton.value_and_grad(seen, v)
         for count in (1, 8, 32):
@@ -148,8 +151,8 @@ def _read(cubin: bytes) -> tuple[str, str]:
         return tuple(  # type: ignore[return-value]
             subprocess.run(command, capture_output=True, text=True, check=True).stdout
             for command in (
-                [tools / "cuobjdump", "-res-usage", file],
-                [tools / "nvdisasm", file],
+                [str(tools / "cuobjdump"), "-res-usage", str(file)],
+                [str(tools / "nvdisasm"), str(file)],
             )
         )
 

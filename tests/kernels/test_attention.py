@@ -73,7 +73,7 @@ def compare(map, X, sets, starts, sharpness=1.0, seed=1, tolerance=2e-5):
 
 
 # a matrix-vector product, dots with few candidates and with more
-@pytest.mark.parametrize("sets, starts", [([1], 1), ([0, 3], 2), ([4, 0, 2], 3)])
+@pytest.mark.parametrize(("sets", "starts"), [([1], 1), ([0, 3], 2), ([4, 0, 2], 3)])
 @pytest.mark.parametrize("name", ["raf", "relu_raf", "qkv"])
 def test_step_equals_float64(name, sets, starts):
     map, X = make(name, 19, 21)
@@ -88,7 +88,7 @@ def test_products_by_torch(monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["raf", "relu_raf", "qkv"])
-@pytest.mark.parametrize("n, d", [(2, 1), (5, 33), (17, 2), (33, 16)])
+@pytest.mark.parametrize(("n", "d"), [(2, 1), (5, 33), (17, 2), (33, 16)])
 def test_odd_and_tiny_shapes(name, n, d):
     map, X = make(name, n, d, trials=1)
     compare(map, X, [n - 1], 2)
@@ -142,7 +142,7 @@ def test_weights_shared_by_all_samples():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["raf", "relu_raf"])
-@pytest.mark.parametrize("n, d, trials, starts", [(250, 768, 3, 24), (1031, 1500, 1, 64)])
+@pytest.mark.parametrize(("n", "d", "trials", "starts"), [(250, 768, 3, 24), (1031, 1500, 1, 64)])
 def test_paper_sizes_on_a_card(name, n, d, trials, starts):
     map, X = make(name, n, d, trials=trials)
     compare(map, X, [0], starts, tolerance=1e-4)

@@ -18,7 +18,7 @@ def poisoned(monkeypatch):
 
 
 def vectors(batch, count, basis, length, seed=0):
-    """x (B, b, k), and an orthonormal basis (B, t, k) cut out of a larger buffer as a side keeps it."""
+    """x (B, b, k), and a buffer whose first vectors are an orthonormal basis (B, t, k)."""
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(batch, count, length, generator=g).double()
     q = torch.randn(batch, length, basis, generator=g).double()
@@ -28,7 +28,7 @@ def vectors(batch, count, basis, length, seed=0):
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 17])
-@pytest.mark.parametrize("basis, length", [(1, 3), (5, 300), (37, 513)])
+@pytest.mark.parametrize(("basis", "length"), [(1, 3), (5, 300), (37, 513)])
 def test_sweep_equals_float64(count, basis, length):
     basis = min(basis, length)
     x, held = vectors(2, count, basis, length)
@@ -58,7 +58,7 @@ def test_vectors_that_are_not_contiguous():
     assert (turned.cpu() - (x - first.cpu().double() @ held[:, :4])).abs().max() <= 1e-5
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.float64, 1e-15)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-15)])
 def test_projecting_twice_leaves_nothing_in_the_basis(dtype, tolerance):
     x, held = vectors(2, 3, 20, 400, seed=1)
     basis = torch.linalg.qr(held[:, :20].mT).Q.mT.to(dtype)

@@ -34,7 +34,7 @@ def operands(n, places, words, seed=0, extreme=False):
     return p, far, dot, dot_own, s, lean, away, keep
 
 
-@pytest.mark.parametrize("n, places, words", [(1, 1, 1), (5, 3, 7), (9, 33, 5), (4, 2, 130)])
+@pytest.mark.parametrize(("n", "places", "words"), [(1, 1, 1), (5, 3, 7), (9, 33, 5), (4, 2, 130)])
 @pytest.mark.parametrize("extreme", [False, True])
 def test_equals_float64(n, places, words, extreme):
     given = operands(n, places, words, extreme=extreme)

@@ -31,8 +31,9 @@ study_spaces = {
     for name, study in cfg.generalization.items()
 }
 study_pattern = Paramspace(pd.DataFrame(columns=STUDY_AXES)).wildcard_pattern
-# Slurm needs to know; a local run with device: auto takes what it finds.
-gpus = 1 if cfg.device == "cuda" else 0
+# With device: auto a run asks for cards only when it is told how many (--resources gpu=N).
+capped = cfg.device == "auto" and workflow.global_resources.get("gpu")
+gpus = 1 if cfg.device == "cuda" or capped else 0
 
 
 def code(script):

@@ -2,7 +2,8 @@
 
 ``kernels.X`` holds the plain function, which is what runs on a CPU, and hands over to
 ``kernels.X_triton`` for float32 tensors on a CUDA device where Triton is installed.  Sums are taken
-in another order there, so results agree to rounding.  ``WORDSENS_PLAIN=1`` keeps the plain functions.
+in another order there, so results agree to rounding.  ``WORDSENS_PLAIN=1`` in the environment keeps
+the plain functions everywhere.
 """
 
 from __future__ import annotations

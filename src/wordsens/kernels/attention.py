@@ -1,16 +1,18 @@
 """One step of the search on an attention layer: F(v) = ‖φ(X^I(v − x_I)) − φ(X)‖² and ∇F.
 
-With the notation of ``maps.attention``, p_j the weight of the changed word in row j, r_j = o_j − φ_j
-and w = value(v), the rows j ≠ i of one changed word contribute
+With the notation of ``maps.attention``, p_j the weight of the changed word in row j,
+r_j = o_j − φ_j and w = value(v), the rows j ≠ i of one changed word contribute
 
     F_j = ‖r_j + p_j (w − o_j)‖² = ‖r_j‖² + p_j (2⟨r_j, w − o_j⟩ + p_j ‖w − o_j‖²)
 
 and, with o_j = (1 + c_j) φ_j − c_j y_i where the changed word had weight below 1/2, gradients
 
     in the score a_j    2 p_j' ⟨r_j + p_j (w − o_j), w − o_j⟩        p_j' = dp_j/da_j
-    in w                Σ_j [2 p_j (1 − p_j) c_j − 2 p_j²] φ_j − Σ_j 2 p_j (1 − p_j) c_j y_i + 2 Σ_j p_j² w
+    in w                Σ_j [k_j c_j − 2 p_j²] φ_j − Σ_j k_j c_j y_i + 2 Σ_j p_j² w
+                        with k_j = 2 p_j (1 − p_j)
 
-The changed row contributes ‖e_i‖², e_i = Σ_{k≠i} q_k y_k + q_i w − φ_i, with gradient 2 e_i in its output.
+The changed row contributes ‖e_i‖², e_i = Σ_{k≠i} q_k y_k + q_i w − φ_i, with gradient 2 e_i in its
+output.
 """
 
 from __future__ import annotations

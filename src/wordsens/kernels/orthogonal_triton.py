@@ -1,9 +1,9 @@
 """``kernels.orthogonal`` in Triton: sums along the vectors are split over programs.
 
-A program owns a slice of SLICE entries of all vectors.  It takes step · basis off its slice of x and
-multiplies what is left with the basis' slice, which it has just read and finds in the caches: so
-twice-done Gram–Schmidt reads the basis three times from memory, not four.  The slices' shares of the
-products are added up in a fixed order.
+A program owns a slice of SLICE entries of all vectors.  It takes step · basis off its slice of x
+and multiplies what is left with the basis' slice, which it has just read and finds in the caches:
+so twice-done Gram–Schmidt reads the basis three times from memory, not four.  The slices' shares of
+the products are added up in a fixed order.
 """
 
 from __future__ import annotations
