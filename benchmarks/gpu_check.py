@@ -174,7 +174,7 @@ def _tests(report: Report) -> None:
     done = subprocess.run(
         [
             sys.executable,
-            *"-m pytest -q -p no:cacheprovider".split(),
+            *["-m", "pytest", "-q", "-p", "no:cacheprovider"],
             *missing,
             *ignored,
             *selected,

@@ -32,8 +32,9 @@ study_spaces = {
 }
 study_pattern = Paramspace(pd.DataFrame(columns=STUDY_AXES)).wildcard_pattern
 # With device: auto a run asks for cards only when it is told how many (--resources gpu=N).
-capped = cfg.device == "auto" and workflow.global_resources.get("gpu")
-gpus = 1 if cfg.device == "cuda" or capped else 0
+cards = workflow.global_resources.get("gpu")
+cards = getattr(cards, "value", cards)  # a plain number in older versions of Snakemake
+gpus = 1 if cfg.device == "cuda" or (cfg.device == "auto" and cards) else 0
 
 
 def code(script):
