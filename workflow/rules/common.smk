@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, STUDY_AXES, load_or_exit
+from wordsens.config import AXES, STUDY_AXES, STUDY_KINDS, load_or_exit
 from wordsens.provenance import ROOT, fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
@@ -34,6 +34,11 @@ study_pattern = Paramspace(pd.DataFrame(columns=STUDY_AXES)).wildcard_pattern
 # Slurm needs to know; a local run with device: auto takes what it finds.
 gpus = 1 if cfg.device == "cuda" else 0
 
+CATEGORIES = {
+    **dict.fromkeys(("context_length", "words", "positions"), "Word sensitivity"),
+    **dict.fromkeys(STUDY_KINDS, "Generalization on a changed word"),
+}
+
 
 def code(script):
     """A fingerprint of a script and of every wordsens module it can reach."""
@@ -42,7 +47,19 @@ def code(script):
 
 def pages(figure):
     """The files of one figure."""
-    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv")
+    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv", ".rst")
+
+
+def shown(figure):
+    """The files of one figure, in the report under the caption that the figure's job wrote."""
+    caption = os.path.abspath(f"results/figures/{figure.name}.rst")
+    heading = CATEGORIES.get(figure.kind, figure.kind.replace("_", " ").capitalize())
+    *drawn, text = pages(figure)
+    files = [text]
+    for page, form in zip(drawn, ("PDF", "PNG", "CSV of the numbers")):
+        labels = {"figure": figure.name, "format": form}
+        files.append(report(page, caption=caption, category=heading, labels=labels))
+    return files
 
 
 def cells(wildcards):

@@ -29,7 +29,18 @@ rule generalization_table:
     input:
         study_cells,
     output:
-        "results/tables/{study}.csv",
+        table=report(
+            "results/tables/{study}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{study}"},
+        ),
+        provenance=report(
+            "results/provenance/{study}.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"cells of": "{study}"},
+        ),
     log:
         "results/logs/generalization_table/{study}.log",
     benchmark:

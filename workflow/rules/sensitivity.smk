@@ -29,7 +29,18 @@ rule sweep_table:
     input:
         cells,
     output:
-        "results/tables/{sweep}.csv",
+        table=report(
+            "results/tables/{sweep}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{sweep}"},
+        ),
+        provenance=report(
+            "results/provenance/{sweep}.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"cells of": "{sweep}"},
+        ),
     log:
         "results/logs/sweep_table/{sweep}.log",
     benchmark:
