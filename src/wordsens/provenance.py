@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = "wordsens"
+# What no result can depend on: the package's own file only forwards names, progress only speaks.
+WITHOUT_EFFECT = (PACKAGE, "wordsens.progress")
 ROOT = Path(__file__).resolve().parent
 
 
@@ -23,7 +25,7 @@ def fingerprint(*entries: str | Path) -> str:
     Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
     A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
     dot ("wordsens.maps.") as an import of all below it, which covers registries that import by
-    name.  ``wordsens/__init__.py`` only forwards names, so it is left out.
+    name.  Modules ``WITHOUT_EFFECT`` on any result are left out.
 
     Raises FileNotFoundError when an entry is no module or file.
     """
@@ -50,7 +52,7 @@ def _closure(entries: tuple[str | Path, ...]) -> dict[str, Path]:
         waiting += _files(str(entry))
     while waiting:
         name, path = waiting.pop()
-        if name in found or name == PACKAGE:
+        if name in found or name in WITHOUT_EFFECT:
             continue
         found[name] = path
         for imported in _read(path)[1]:

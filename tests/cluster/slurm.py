@@ -18,7 +18,17 @@ from pathlib import Path
 
 CONFIGURATION = Path("/etc/slurm")
 OURS = "# made by a test of wordsens, process "
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
+PROGRAMS = (
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "srun",
+    "squeue",
+    "scancel",
+    "scontrol",
+    "sinfo",
+)
 
 SLURM_CONF = """{ours}{pid}
 ClusterName=test
@@ -53,7 +63,9 @@ PartitionName=cpu Nodes=localhost Default=YES MaxTime=UNLIMITED State=UP
 PartitionName=gpu Nodes=localhost MaxTime=UNLIMITED State=UP
 """
 # Device files that every machine has stand in for graphics cards.
-GRES_CONF = "NodeName=localhost Name=gpu File=/dev/full\nNodeName=localhost Name=gpu File=/dev/null\n"
+GRES_CONF = (
+    "NodeName=localhost Name=gpu File=/dev/full\nNodeName=localhost Name=gpu File=/dev/null\n"
+)
 
 
 def obstacle() -> str | None:
@@ -63,7 +75,9 @@ def obstacle() -> str | None:
     path = os.environ.get("PATH", "") + os.pathsep + "/usr/sbin"
     missing = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
     if missing:
-        return f"there is no {', '.join(missing)}: apt-get install slurmctld slurmd slurm-client munge"
+        return (
+            f"there is no {', '.join(missing)}: apt-get install slurmctld slurmd slurm-client munge"
+        )
     conf = CONFIGURATION / "slurm.conf"
     if conf.exists() and not _left_behind(conf):
         return f"{conf} belongs to a cluster or to another test"

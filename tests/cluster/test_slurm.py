@@ -181,10 +181,16 @@ def test_numbers_are_those_of_a_local_run(story) -> None:
         (remote, _), (local, _) = read_cell(story.folder / path), read_cell(story.local / path)
         assert set(remote) == set(local)
         for name in set(remote) - {"seconds"}:
-            assert np.array_equal(remote[name], local[name], equal_nan=remote[name].dtype.kind == "f")
+            assert np.array_equal(
+                remote[name], local[name], equal_nan=remote[name].dtype.kind == "f"
+            )
     for table in ("t_raf", "t_study"):
-        where = [folder / "results" / "tables" / f"{table}.csv" for folder in (story.folder, story.local)]
-        remote, local = (pd.read_csv(path).drop(columns="seconds", errors="ignore") for path in where)
+        where = [
+            folder / "results" / "tables" / f"{table}.csv" for folder in (story.folder, story.local)
+        ]
+        remote, local = (
+            pd.read_csv(path).drop(columns="seconds", errors="ignore") for path in where
+        )
         pd.testing.assert_frame_equal(remote, local, check_exact=True)
     for figure in ("t_lengths", "t_errors"):
         assert (story.folder / "results" / "figures" / f"{figure}.pdf").stat().st_size > 100

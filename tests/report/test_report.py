@@ -84,8 +84,11 @@ LINK = "[...document.querySelectorAll('#app li a, #app nav a, #app a')]"
 def show(browser: Browser, category: str) -> list[list[str]]:
     """Click from the menu to a category; the labels of its rows."""
     browser.open_again()
-    browser.until(f"let a = {LINK}.find(a => a.innerText.trim() == arguments[0]);"
-                  "if (!a) return false; a.click(); return true", category)
+    browser.until(
+        f"let a = {LINK}.find(a => a.innerText.trim() == arguments[0]);"
+        "if (!a) return false; a.click(); return true",
+        category,
+    )
     return browser.until(
         "let rows = [...document.querySelectorAll('#app tbody tr')].map(r =>"
         " [...r.querySelectorAll('td')].map(d => d.innerText.trim()).slice(0, -1));"
@@ -107,7 +110,9 @@ def press(browser: Browser, labels: list[str], button: int) -> None:
 
 def test_page_needs_nothing_else(folder: Path) -> None:
     page = (folder / "results" / "report.html").read_text()
-    loads = re.findall(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?!data:)(\S+)", page)
+    loads = re.findall(
+        r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?!data:)(\S+)", page
+    )
     assert not [where for where in loads if where.startswith(("http", "//", "file", "/"))]
 
 
@@ -129,9 +134,9 @@ def test_every_figure_is_drawn(browser: Browser, folder: Path, figure: str) -> N
     header = (folder / "results" / "figures" / f"{figure}.png").read_bytes()[16:24]
     assert tuple(size) == struct.unpack(">II", header)
     press(browser, [figure, "PDF"], 0)
-    assert browser.until("let f = document.querySelector('#app iframe'); return f && f.src").startswith(
-        "data:application/pdf"
-    )
+    assert browser.until(
+        "let f = document.querySelector('#app iframe'); return f && f.src"
+    ).startswith("data:application/pdf")
 
 
 @pytest.mark.parametrize("figure", CONFIG["figures"])
@@ -139,8 +144,10 @@ def test_every_figure_has_a_caption_from_its_own_data(browser: Browser, figure: 
     (category,) = (name for name in list(CATEGORIES)[:2] if figure in CATEGORIES[name])
     show(browser, category)
     press(browser, [figure, "PNG"], 1)
-    text = browser.until("let t = document.querySelector('#app').innerText;"
-                         "return t.toUpperCase().includes('DESCRIPTION') ? t : null")
+    text = browser.until(
+        "let t = document.querySelector('#app').innerText;"
+        "return t.toUpperCase().includes('DESCRIPTION') ? t : null"
+    )
     for sweep in CONFIG["figures"][figure]["sweeps"]:
         settings = (CONFIG["sweeps"] | CONFIG["generalization"])[sweep]
         sizes = ", ".join(map(str, settings["n"]))

@@ -67,7 +67,9 @@ def _contents(table: pd.DataFrame) -> str:
     trials = table.groupby(axes)["trial"].nunique()
     parts.append(f"{_listed(sorted(set(trials)))} trials at each point")
     if "sup" in table:
-        parts.append(f"word sensitivity found from {table['sup'].min():.3g} to {table['sup'].max():.3g}")
+        parts.append(
+            f"word sensitivity found from {table['sup'].min():.3g} to {table['sup'].max():.3g}"
+        )
         known = table[table["bound"].notna()] if "bound" in table else table[:0]
         ratio = (known["bound"] / known["sup"]).mean()
         parts.append(

@@ -28,6 +28,7 @@ from torch.nn.functional import normalize
 
 from wordsens.errors import UserError
 from wordsens.perturbation import OneTokenView
+from wordsens.progress import portion, reached
 from wordsens.randomness import Stream
 
 LOSSES = ("features", "alignment", "error_finetuned", "error_retrained", "change")
@@ -223,8 +224,12 @@ def search_losses(
     directions, names = _starts(view, streams, effort.starts)
     archive = _Archive(problem, kept, names)
     steps = 0
+    # shares of the enclosing work, by the most evaluations of each
+    most = effort.explore + effort.rounds * effort.polish
     if method == "thorough":
-        _published(problem, kept, schedule, archive)
+        most += schedule[1]
+        with portion(schedule[1] / most):
+            _published(problem, kept, schedule, archive)
         steps = schedule[1]
     bases = list(dict.fromkeys(goal.loss for goal in goals))
     count = directions.shape[2]
@@ -234,7 +239,8 @@ def search_losses(
     labels = labels.expand(len(delta), -1)
     idle = torch.zeros_like(labels, dtype=torch.bool)
     control = (rate, effort.explore, 1e-3)
-    steps += descend(problem, archive, explored, delta, labels, idle, control)
+    with portion(effort.explore / most):
+        steps += descend(problem, archive, explored, delta, labels, idle, control)
     penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
         best, label = archive.delta, archive.label
@@ -249,7 +255,8 @@ def search_losses(
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
         control = (rate, effort.polish, 1e-5)
-        steps += descend(problem, archive, asked, delta, labels, idle, control)
+        with portion(effort.polish / most):
+            steps += descend(problem, archive, asked, delta, labels, idle, control)
     return archive.found(steps)
 
 
@@ -422,11 +429,12 @@ def descend(
     made = 0
     terms = problem.terms(goals)
     for first in range(0, len(goals), BATCH):
+        part = min(BATCH, len(goals) - first) / len(goals)
         index = torch.arange(first, min(first + BATCH, len(goals)), device=delta.device)
         own = terms.take(index)
-        made += _descend(
-            problem, archive, own, delta[:, index], labels[:, index], idle[:, index], control
-        )
+        state = (delta[:, index], labels[:, index], idle[:, index])
+        with portion(part):
+            made += _descend(problem, archive, own, *state, control)
     return made
 
 
@@ -483,6 +491,7 @@ def _descend(
                     *(careful, reach),
                 )
             )
+        reached(i, steps)
         y = x + share[..., None, None].to(x) * way
         f_y, g_y = evaluate(y)
         allowed = torch.where(careful, f, history.amax(-1))
@@ -543,6 +552,7 @@ def _published(
         value, slope, _ = problem.value(q, terms)
         if archive is not None:
             archive.see(q, delta, labels)
+        reached(step, steps)
         if step < steps:
             delta = problem.ball(delta - rate * pull(slope))
     return value, delta
