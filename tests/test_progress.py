@@ -120,7 +120,7 @@ from wordsens.experiments import generalization, sensitivity
 common = {"dataset": "synthetic", "n": 4, "d": 6, "trials": 2, "seed": 1}
 for run, cell in (
     (sensitivity, {"map": "raf", "depth": 1, "words": 1, "positions": "all", "steps": 5}),
-    (sensitivity, {"map": "rf", "depth": 1, "words": 1, "positions": "first", "search": "published"}),
+    (sensitivity, {"map": "rf", "words": 1, "positions": "first", "search": "published"}),
     (generalization, {"map": "raf", "N": 6}),
     (generalization, {"map": "rf", "N": 6, "search": "thorough"}),
 ):

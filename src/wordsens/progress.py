@@ -1,8 +1,8 @@
-"""How far a long computation is: a bar on a terminal, plain lines with rate and time left in a log.
+"""How far a long computation is: a bar on a terminal, lines with rate and time left in a log.
 
-Whoever knows the size of the work opens ``track``; code below it that knows how its own part divides
-says so with ``portion`` and ``reached``, without knowing what the whole is.  Where nobody tracks, as in a
-library call, these cost a comparison and say nothing.
+Whoever knows the size of the work opens ``track``; code below it that knows how its own part
+divides says so with ``portion`` and ``reached``, without knowing what the whole is.  Where nobody
+tracks, as in a library call, these cost a comparison and say nothing.
 """
 
 from __future__ import annotations

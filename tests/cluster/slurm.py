@@ -1,8 +1,8 @@
 """A real Slurm on this machine for the time of a test: munged, slurmctld and one slurmd.
 
-Slurm's own commands inside a job read /etc/slurm/slurm.conf and nothing else, so this needs root and
-a machine that has no such file; it never replaces somebody's cluster.  The daemons are children in the
-foreground that the kernel ends together with this process, however that ends.
+Slurm's own commands inside a job read /etc/slurm/slurm.conf and nothing else, so this needs root
+and a machine that has no such file; it never replaces somebody's cluster.  The daemons are children
+in the foreground that the kernel ends together with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 CONFIGURATION = Path("/etc/slurm")
@@ -193,7 +194,7 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _wait(what: str, ready, seconds: float = 60) -> None:  # noqa: ANN001
+def _wait(what: str, ready: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:

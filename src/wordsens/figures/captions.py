@@ -34,7 +34,7 @@ def caption(kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str,
 def write_caption(
     kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], path: str | Path
 ) -> None:
-    """Write ``caption`` as reStructuredText, which the report shows, beside its final name first."""
+    """Write ``caption`` as reStructuredText for the report, beside its final name first."""
     path = Path(path)
     part = path.with_name(f".{path.name}.part")
     part.write_text(_escaped(caption(kind, tables, options)), encoding="utf-8")
