@@ -1,4 +1,5 @@
 # The checked configuration, and the few functions that the rules share.
+import functools
 import shlex
 import sys
 
@@ -40,9 +41,10 @@ CATEGORIES = {
 }
 
 
-def code(script):
-    """A fingerprint of a script and of every wordsens module it can reach."""
-    return fingerprint(os.path.join(workflow.basedir, "scripts", script))
+@functools.cache
+def code(script, map=None):
+    """A fingerprint of a script and of every wordsens module it can reach (with one map)."""
+    return fingerprint(os.path.join(workflow.basedir, "scripts", script), map=map)
 
 
 def pages(figure):

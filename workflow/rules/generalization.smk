@@ -20,7 +20,9 @@ rule generalization_cell:
     params:
         cell=study_cell,
         device=cfg.device,
-        code=code("generalization_cell.py"),
+        code=lambda wildcards: code(
+            "generalization_cell.py", cfg.generalization[wildcards.study].shared["map"]
+        ),
     script:
         "../../scripts/generalization_cell.py"
 

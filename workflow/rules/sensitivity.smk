@@ -20,7 +20,9 @@ rule sensitivity_cell:
     params:
         cell=cell,
         device=cfg.device,
-        code=code("sensitivity_cell.py"),
+        code=lambda wildcards: code(
+            "sensitivity_cell.py", cfg.sweeps[wildcards.sweep].shared["map"]
+        ),
     script:
         "../../scripts/sensitivity_cell.py"
 
