@@ -18,6 +18,11 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 
 
+if config.get("container"):
+
+    container: config["container"]
+
+
 wildcard_constraints:
     **dict.fromkeys((*AXES, *STUDY_AXES), "[0-9]+"),
     corpus="|".join(cfg.corpora) or "-",

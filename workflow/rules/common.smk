@@ -5,7 +5,7 @@ import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, STUDY_AXES, STUDY_KINDS, load_or_exit
+from wordsens.config import AXES, STUDY_AXES, load_or_exit
 from wordsens.provenance import ROOT, fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
@@ -37,7 +37,9 @@ gpus = 1 if cfg.device == "cuda" else 0
 
 CATEGORIES = {
     **dict.fromkeys(("context_length", "words", "positions"), "Word sensitivity"),
-    **dict.fromkeys(STUDY_KINDS, "Generalization on a changed word"),
+    **dict.fromkeys(
+        ("generalization", "tradeoff", "change"), "Generalization on a changed word"
+    ),
 }
 
 
