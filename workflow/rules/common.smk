@@ -6,7 +6,7 @@ import sys
 import pandas as pd
 
 from wordsens.config import AXES, STUDY_AXES, load_or_exit
-from wordsens.provenance import ROOT, fingerprint
+from wordsens.provenance import fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
 if " " in sys.executable and os.path.exists(sys.executable):
@@ -17,9 +17,6 @@ cfg = load_or_exit(
     workflow.configfiles,
     os.path.join(workflow.basedir, "workflow", "schemas", "config.schema.yaml"),
 )
-# A job in a conda environment of its own finds wordsens where an editable installation has it.
-if str(ROOT.parent) == os.path.join(os.path.realpath(workflow.basedir), "src"):
-    os.environ.update(PYTHONPATH=str(ROOT.parent))
 
 # A cell's path spells its point, so a value added to the configuration runs only new cells.
 spaces = {

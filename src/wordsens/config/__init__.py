@@ -1,0 +1,82 @@
+"""The configuration: checked against its schema, cross-checked, and given types.
+
+``load`` finds every mistake before any work starts and says each in one line.  Nothing here imports
+more than jsonschema, because every Snakemake job parses the configuration again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wordsens.config.cross import RESERVED, CrossCheck
+from wordsens.config.model import (
+    AXES,
+    MAP_KEYS,
+    STUDY_AXES,
+    Asset,
+    Config,
+    Dataset,
+    Figure,
+    Study,
+    Sweep,
+    typed,
+)
+from wordsens.config.schema import read_yaml
+from wordsens.errors import UserError
+
+__all__ = [
+    "AXES",
+    "MAP_KEYS",
+    "RESERVED",
+    "STUDY_AXES",
+    "Asset",
+    "Config",
+    "ConfigError",
+    "Dataset",
+    "Figure",
+    "Study",
+    "Sweep",
+    "load",
+    "load_or_exit",
+]
+
+
+class ConfigError(UserError):
+    """All mistakes of a configuration, one line each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        ValueError.__init__(self, "\n".join(lines))
+        self.lines = list(lines)
+
+
+def load(config: Mapping[str, Any], files: Sequence[str | Path], schema: str | Path) -> Config:
+    """Check a merged configuration and return it typed, defaults filled in.
+
+    ``files`` are the YAML files it was merged from, the last one winning; they are read again only
+    to say which of them holds a mistake.  Raises ConfigError with one line per mistake: file, key,
+    value, what is allowed, and the nearest valid name for a typo.
+    """
+    check = CrossCheck(config, files, read_yaml(Path(schema)))
+    filled = check.against_schema()
+    if not check.lines:
+        check.cross(filled)
+    if check.lines:
+        raise ConfigError(list(dict.fromkeys(check.lines)))
+    return typed(filled)
+
+
+def load_or_exit(
+    config: Mapping[str, Any], files: Sequence[str | Path], schema: str | Path
+) -> Config:
+    """As ``load``; mistakes are printed, one line each, and the process ends with code 1.
+
+    For the Snakefile, where any exception but SystemExit is printed with its traceback.
+    """
+    try:
+        return load(config, files, schema)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None

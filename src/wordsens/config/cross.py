@@ -1,0 +1,171 @@
+"""What one key of the configuration asks of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wordsens.config.model import MAP_KEYS, Dataset, Plain
+from wordsens.config.schema import SchemaCheck, nearest
+
+Key = tuple[str, ...]
+
+# Dataset keys that only one policy has.
+DOCUMENT_KEYS = ("pad_to", "use_padding")
+STUDY_KINDS = ("generalization", "tradeoff", "change")
+# Figure keys that only figures of studies have.
+STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
+# Names of the workflow's own rules, which a figure's target may not take.
+RESERVED = (
+    "all",
+    "tables",
+    "fetch_corpus",
+    "fetch_encoder",
+    "embed",
+    "sensitivity_cell",
+    "sweep_table",
+    "generalization_cell",
+    "generalization_table",
+    "draw_figure",
+)
+
+
+class CrossCheck(SchemaCheck):
+    """The schema's checks, then those between keys."""
+
+    def cross(self, filled: Plain) -> None:
+        for kind in ("corpora", "encoders"):
+            for name, asset in filled[kind].items():
+                self._own_file(asset, (kind, name, "path"))
+        for name, dataset in filled["datasets"].items():
+            if dataset["source"] == "text":
+                self._dataset(name, dataset, filled)
+        if not self.lines:
+            for name, sweep in filled["sweeps"].items():
+                self._sweep(name, sweep, filled)
+            for name, study in filled["generalization"].items():
+                self._study(name, study, filled)
+        for name, figure in filled["figures"].items():
+            self._figure(name, figure, filled)
+
+    def _known(self, key: Key, value: str, section: str, filled: Plain) -> bool:
+        if value in filled[section]:
+            return True
+        names = ", ".join(filled[section]) or f"nothing yet; add {section}.{value}"
+        self.say(
+            key,
+            f"is {value!r}, which {section} lacks; allowed: {names}"
+            + nearest(value, filled[section]),
+        )
+        return False
+
+    def _own_file(self, asset: Plain, key: Key) -> None:
+        if asset["source"] != "file":
+            return
+        path = Path(asset["path"])
+        if not path.exists():
+            self.say(key, f"is {asset['path']!r}, and {path.absolute()} does not exist")
+        elif key[0] == "corpora" and not path.is_file():
+            self.say(key, f"is {asset['path']!r}, a folder; allowed: a CSV or JSONL file")
+        elif key[0] == "encoders" and not path.is_dir():
+            self.say(key, f"is {asset['path']!r}, a file; allowed: a folder in transformers format")
+
+    def _dataset(self, name: str, dataset: Plain, filled: Plain) -> None:
+        key = ("datasets", name)
+        self._known((*key, "corpus"), dataset["corpus"], "corpora", filled)
+        self._known((*key, "encoder"), dataset["encoder"], "encoders", filled)
+        if dataset["policy"] == "windows":
+            given = self.config["datasets"][name]
+            for only in DOCUMENT_KEYS:
+                if only in given:
+                    self.say((*key, only), "only with policy: documents; leave it out")
+                dataset.pop(only, None)
+            return
+        dataset.setdefault("pad_to", dataset["tokens"])
+        if dataset["pad_to"] < dataset["tokens"] - 1:
+            self.say(
+                (*key, "pad_to"),
+                f"is {dataset['pad_to']}, shorter than texts of up to {dataset['tokens'] - 1} "
+                f"tokens; allowed: tokens - 1 = {dataset['tokens'] - 1} or more",
+            )
+
+    def _map_keys(self, key: Key, name: str) -> None:
+        given = self.config[key[0]][key[1]]
+        for only, maps in MAP_KEYS.items():
+            if only in given and name not in maps:
+                self.say(
+                    (*key, only),
+                    f"map {name} has none; only for {' and '.join(maps)}; leave it out",
+                )
+
+    def _study(self, name: str, study: Plain, filled: Plain) -> None:
+        key = ("generalization", name)
+        self._map_keys(key, study["map"])
+        if name in filled["sweeps"]:
+            self.say(key, "is also the name of a sweep, and both name a table; choose another name")
+        if self._known((*key, "dataset"), study["dataset"], "datasets", filled):
+            self._lengths(key, study, filled["datasets"][study["dataset"]])
+
+    def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
+        key = ("sweeps", name)
+        given = self.config["sweeps"][name]
+        self._map_keys(key, sweep["map"])
+        if sweep["map"] == "drf" and "depth" not in sweep:
+            self.say((*key, "depth"), "missing, and map drf needs it, for example [2, 4, 8]")
+        for only in ("starts", "steps"):
+            if only in given and sweep["search"] == "published":
+                self.say((*key, only), "only with search: power; leave it out")
+        if self._known((*key, "dataset"), sweep["dataset"], "datasets", filled):
+            self._lengths(key, sweep, filled["datasets"][sweep["dataset"]])
+        shortest = min(sweep["n"])
+        if max(sweep["words"]) > shortest:
+            self.say(
+                (*key, "words"),
+                f"is {sweep['words']}, but n goes down to {shortest}; allowed: at most {shortest}",
+            )
+        positions = sweep["positions"]
+        if isinstance(positions, list) and max(positions) >= shortest:
+            self.say(
+                (*key, "positions"),
+                f"is {positions}, but n goes down to {shortest}; allowed: 0 to {shortest - 1}",
+            )
+        if isinstance(positions, str) and positions.startswith("random:"):
+            count = int(positions.partition(":")[2])
+            if count > shortest:
+                self.say(
+                    (*key, "positions"),
+                    f"is {positions}, but n goes down to {shortest}; allowed: at most "
+                    f"random:{shortest}",
+                )
+
+    def _lengths(self, key: Key, sweep: Plain, dataset: Plain) -> None:
+        longest = Dataset(sweep["dataset"], dataset).longest
+        if longest is not None and max(sweep["n"]) > longest:
+            self.say(
+                (*key, "n"),
+                f"is {sweep['n']}, but dataset {sweep['dataset']} has samples of at most "
+                f"{longest} tokens; allowed: at most {longest}, or raise "
+                f"datasets.{sweep['dataset']}.tokens",
+            )
+
+    def _figure(self, name: str, figure: Plain, filled: Plain) -> None:
+        key = ("figures", name)
+        if name in RESERVED:
+            self.say(key, f"{name} is the name of a rule; allowed: any other name")
+        if figure["kind"] in STUDY_KINDS:
+            for study in figure["sweeps"]:
+                self._known((*key, "sweeps"), study, "generalization", filled)
+            return
+        for only in STUDY_OPTIONS:
+            if only in figure:
+                kinds = " and ".join(STUDY_KINDS)
+                self.say((*key, only), f"kind {figure['kind']} has none; only for {kinds}")
+        for sweep in figure["sweeps"]:
+            if not self._known((*key, "sweeps"), sweep, "sweeps", filled):
+                continue
+            first = filled["sweeps"][sweep]["positions"] == "first"
+            if figure["kind"] == "positions" and first:
+                self.say(
+                    (*key, "sweeps"),
+                    f"kind positions needs sweeps of several positions, and sweeps.{sweep}."
+                    "positions is first; allowed there: all, random:m or a list",
+                )

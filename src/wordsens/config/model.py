@@ -1,0 +1,184 @@
+"""The checked configuration as typed objects."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+Plain = dict[str, Any]
+
+# Sweep keys that only some maps have.
+MAP_KEYS = {
+    "depth": ("drf",),
+    "width": ("rf", "drf"),
+    "activation": ("rf", "drf"),
+    "heads": ("qkv",),
+    "head_dim": ("qkv",),
+}
+AXES = ("d", "n", "depth", "words")
+STUDY_AXES = ("d", "n", "N")
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A corpus or an encoder and where it comes from."""
+
+    name: str
+    settings: Plain
+
+    @property
+    def files(self) -> list[str]:
+        """The user's own files that the asset is made from."""
+        if self.settings["source"] != "file":
+            return []
+        path = Path(self.settings["path"])
+        if path.is_dir():
+            return sorted(str(file) for file in path.iterdir() if file.is_file())
+        return [str(path)]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Embedded texts (source "text") or synthetic tokens (source "gaussian")."""
+
+    name: str
+    settings: Plain
+
+    @property
+    def embedded(self) -> bool:
+        return self.settings["source"] == "text"
+
+    @property
+    def longest(self) -> int | None:
+        """The largest n that a sample can have; None where there is no limit."""
+        if not self.embedded:
+            return None
+        if self.settings["policy"] == "windows":
+            return int(self.settings["tokens"])
+        if self.settings["use_padding"]:
+            return int(self.settings["pad_to"])
+        return int(self.settings["tokens"]) - 1
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells at every combination of the axes' values, and what all of them share."""
+
+    kind: ClassVar[str]
+    name: str
+    axes: dict[str, list[int]]
+    shared: Plain
+
+    @property
+    def dataset(self) -> str:
+        return str(self.shared["dataset"])
+
+    def points(self) -> list[dict[str, int]]:
+        """The cells, as values of the axes."""
+        return [
+            dict(zip(self.axes, values, strict=True))
+            for values in itertools.product(*self.axes.values())
+        ]
+
+    def cell(self, seed: int, **point: int) -> Plain:
+        """All parameters of one cell, flat, with width and head_dim as numbers."""
+        return {self.kind: self.name, "seed": seed, **_numbered(self.shared, point), **point}
+
+
+class Sweep(Grid):
+    """A word-sensitivity sweep over d, n, depth and words."""
+
+    kind = "sweep"
+
+    @property
+    def many_positions(self) -> bool:
+        """Whether its cells measure more than the first position."""
+        return bool(self.shared["positions"] != "first")
+
+
+class Study(Grid):
+    """A generalization study over d, n and N."""
+
+    kind = "study"
+
+
+def _numbered(shared: Plain, point: Mapping[str, int]) -> Plain:
+    """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
+    cell = dict(shared)
+    if cell.get("width") == "D":
+        cell["width"] = point["n"] * point["d"]
+    if cell.get("head_dim") == "d":
+        cell["head_dim"] = point["d"]
+    return cell
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its kind, the sweeps or studies that it shows and its options."""
+
+    name: str
+    kind: str
+    sweeps: list[str]
+    default: bool
+    options: Plain
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration with every default filled in."""
+
+    seed: int
+    device: str
+    threads: int
+    corpora: dict[str, Asset]
+    encoders: dict[str, Asset]
+    datasets: dict[str, Dataset]
+    sweeps: dict[str, Sweep]
+    generalization: dict[str, Study]
+    figures: dict[str, Figure]
+
+
+def typed(filled: Plain) -> Config:
+    sweeps = {
+        name: Sweep(name, {axis: list(sweep.get(axis, [1])) for axis in AXES}, _shared(sweep, AXES))
+        for name, sweep in filled["sweeps"].items()
+    }
+    studies = {
+        name: Study(
+            name, {axis: list(study[axis]) for axis in STUDY_AXES}, _shared(study, STUDY_AXES)
+        )
+        for name, study in filled["generalization"].items()
+    }
+    figures = {
+        name: Figure(
+            name,
+            figure["kind"],
+            figure["sweeps"],
+            figure["default"],
+            {key: value for key, value in figure.items() if key not in ("kind", "default")},
+        )
+        for name, figure in filled["figures"].items()
+    }
+    return Config(
+        seed=filled["seed"],
+        device=filled["device"],
+        threads=filled["threads"],
+        corpora={name: Asset(name, value) for name, value in filled["corpora"].items()},
+        encoders={name: Asset(name, value) for name, value in filled["encoders"].items()},
+        datasets={name: Dataset(name, value) for name, value in filled["datasets"].items()},
+        sweeps=sweeps,
+        generalization=studies,
+        figures=figures,
+    )
+
+
+def _shared(entry: Plain, axes: Sequence[str]) -> Plain:
+    """What all cells share: the keys that are no axes and that the map has."""
+    return {
+        key: value
+        for key, value in entry.items()
+        if key not in axes and entry["map"] in MAP_KEYS.get(key, (entry["map"],))
+    }
