@@ -197,16 +197,32 @@ def test_numbers_are_those_of_a_local_run(story) -> None:
 
 
 def test_a_job_for_a_gpu_gets_one(story, slurm: Slurm) -> None:
-    """Slurm gives the job a (stand-in) card; that torch finds none on it is one plain line."""
+    """Slurm gives the job a (stand-in) card; that torch finds none on it is one plain line.
+
+    The profile's commented lines are put into effect: partition, account and constraint.
+    """
+    profile = story.tmp / "profile"
+    profile.mkdir()
+    settings = (Path(PROFILE) / "config.yaml").read_text().replace("  # - ", "  - ")
+    (profile / "config.yaml").write_text(settings.replace("partition=cpu", "partition=gpu"))
     config = {**story.config, "device": "cuda"}
     config["sweeps"] = {"t_raf": {**config["sweeps"]["t_raf"], "dataset": "synthetic", "n": [3, 4]}}
     config["sweeps"]["t_raf"]["d"] = [8]
     config["figures"] = {"t_lengths": config["figures"]["t_lengths"]}
     config["generalization"] = {}
     folder = story.tmp / "with a card"
-    options = ["--workflow-profile", PROFILE, "--retries", "0"]
+    options = ["--workflow-profile", str(profile), "--retries", "0"]
     log = Run(folder, config, "t_lengths", *options).finish()
     (job,) = re.findall(rf"{SUBMITTED} (\d+)", log)
-    assert "gpu:1" in slurm.ask("scontrol", "show", "job", job), "two cells of a group share one"
+    shown = slurm.ask("scontrol", "show", "job", job)
+    assert "gpu:1" in shown, "two cells of a group share one"
+    for asked in (
+        "Partition=gpu",
+        "Account=mygroup",
+        "Features=big",
+        "NumCPUs=1",
+        "TimeLimit=02:00:00",
+    ):
+        assert asked in shown, shown
     cell = "results/logs/sensitivity/t_raf/d~8/n~3/depth~1/words~1.log"
     assert "device: cuda, but torch finds no CUDA device" in (folder / cell).read_text()
