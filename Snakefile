@@ -12,7 +12,15 @@ min_version("9.13")
 configfile: os.path.join(workflow.basedir, "config.yaml")
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
+
+
+if config.get("container"):
+
+    container: config["container"]
 
 
 wildcard_constraints:
@@ -35,7 +43,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        [pages(figure) for figure in cfg.figures.values() if figure.default],
+        [shown(figure) for figure in cfg.figures.values() if figure.default],
 
 
 rule tables:

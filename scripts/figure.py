@@ -1,4 +1,4 @@
-"""One figure from the tables of its sweeps."""
+"""One figure from the tables of its sweeps, and its caption."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ with job(snakemake):
     import pandas as pd
 
     from wordsens.figures import draw
+    from wordsens.figures.captions import write_caption
 
     tables = {Path(path).stem: pd.read_csv(path) for path in snakemake.input}
-    stem = Path(snakemake.output.pdf).with_suffix("")
-    draw(snakemake.params.kind, tables, snakemake.params.options, stem)
+    kind, options = snakemake.params.kind, snakemake.params.options
+    write_caption(kind, tables, options, snakemake.output.caption)
+    draw(kind, tables, options, Path(snakemake.output.pdf).with_suffix(""))

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 13px sans-serif; margin: 1em; }}
+table {{ border-collapse: collapse; }}
+th, td {{ padding: 2px 9px; text-align: left; white-space: nowrap; border-bottom: 1px solid #ddd; }}
+</style></head><body>{body}</body></html>
+"""
 # Attributes that say how a file was made, not where its cell lies in the sweep.
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
 _FIRST = ("sweep", "map", "dataset", "d", "n", "depth", "words")
@@ -125,6 +132,33 @@ def trials_table(paths: Iterable[str | Path]) -> pd.DataFrame:
             values["sup_at_position"] = each.reshape(-1)
         frames.append(_frame(attributes, values))
     return pd.concat(frames, ignore_index=True)
+
+
+def cells_table(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """One row per cell: its parameters, fingerprint of the code, versions and number of trials."""
+    import pandas as pd
+
+    rows = []
+    for path in paths:
+        arrays, attributes = read_cell(path)
+        attributes = {name: value for name, value in attributes.items() if name != "complete"}
+        first = {name: attributes[name] for name in _FIRST if name in attributes}
+        trials = len(next(iter(arrays.values())))
+        rows.append({**first, "trials": trials, **dict(sorted(attributes.items()))})
+    return pd.DataFrame(rows)
+
+
+def write_html(table: pd.DataFrame, path: str | Path) -> None:
+    """Write a table as a page of its own that needs nothing else, beside its final name first."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        body = table.to_html(index=False, border=0, na_rep="", float_format="{:g}".format)
+        beside.write_text(_PAGE.format(title=path.stem, body=body), encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def write_table(table: pd.DataFrame, path: str | Path) -> None:

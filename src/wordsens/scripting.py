@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ from typing import IO, Any
 from wordsens.errors import UserError
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CONTROL = re.compile(r"[\r\x1b\b]")
 
 
 class _Tee:
-    """Text goes to the terminal and, unless it redraws a progress bar, to the log."""
+    """Text goes to the terminal and, unless it moves the cursor to redraw a bar, to the log."""
 
     def __init__(self, terminal: IO[str], log: IO[str]) -> None:
         self._terminal = terminal
@@ -24,10 +26,14 @@ class _Tee:
 
     def write(self, text: str) -> int:
         self._terminal.write(text)
-        if "\r" not in text:
-            self._log.write(text)
-            self._log.flush()
+        if not CONTROL.search(text):
+            self.note(text)
         return len(text)
+
+    def note(self, text: str) -> None:
+        """For the log alone: what a progress bar shows on the terminal, in plain lines."""
+        self._log.write(text)
+        self._log.flush()
 
     def flush(self) -> None:
         self._terminal.flush()

@@ -1,11 +1,12 @@
 # The checked configuration, and the few functions that the rules share.
+import functools
 import shlex
 import sys
 
 import pandas as pd
 
 from wordsens.config import AXES, STUDY_AXES, load_or_exit
-from wordsens.provenance import ROOT, fingerprint
+from wordsens.provenance import fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
 if " " in sys.executable and os.path.exists(sys.executable):
@@ -16,9 +17,6 @@ cfg = load_or_exit(
     workflow.configfiles,
     os.path.join(workflow.basedir, "workflow", "schemas", "config.schema.yaml"),
 )
-# A job in a conda environment of its own finds wordsens where an editable installation has it.
-if str(ROOT.parent) == os.path.join(os.path.realpath(workflow.basedir), "src"):
-    os.environ.update(PYTHONPATH=str(ROOT.parent))
 
 # A cell's path spells its point, so a value added to the configuration runs only new cells.
 spaces = {
@@ -36,15 +34,35 @@ cards = workflow.global_resources.get("gpu")
 cards = getattr(cards, "value", cards)  # a plain number in older versions of Snakemake
 gpus = 1 if cfg.device == "cuda" or (cfg.device == "auto" and cards) else 0
 
+CATEGORIES = {
+    **dict.fromkeys(("context_length", "words", "positions"), "Word sensitivity"),
+    **dict.fromkeys(
+        ("generalization", "tradeoff", "change"), "Generalization on a changed word"
+    ),
+}
 
-def code(script):
-    """A fingerprint of a script and of every wordsens module it can reach."""
-    return fingerprint(os.path.join(workflow.basedir, "scripts", script))
+
+@functools.cache
+def code(script, map=None):
+    """A fingerprint of a script and of every wordsens module it can reach (with one map)."""
+    return fingerprint(os.path.join(workflow.basedir, "scripts", script), map=map)
 
 
 def pages(figure):
     """The files of one figure."""
-    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv")
+    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv", ".rst")
+
+
+def shown(figure):
+    """The files of one figure, in the report under the caption that the figure's job wrote."""
+    caption = os.path.abspath(f"results/figures/{figure.name}.rst")
+    heading = CATEGORIES.get(figure.kind, figure.kind.replace("_", " ").capitalize())
+    *drawn, text = pages(figure)
+    files = [text]
+    for page, form in zip(drawn, ("PDF", "PNG", "CSV of the numbers")):
+        labels = {"figure": figure.name, "format": form}
+        files.append(report(page, caption=caption, category=heading, labels=labels))
+    return files
 
 
 def cells(wildcards):

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ import numpy as np
 from wordsens.data.assets import read_asset, sha256_of
 from wordsens.data.corpora import read_texts
 from wordsens.errors import UserError
+from wordsens.progress import reached, track
 from wordsens.randomness import Stream
 from wordsens.results import versions
 
@@ -240,7 +240,8 @@ def write_embeddings(
         print(f"going on after {done} of {count} samples", file=sys.stderr)
     mask = torch.arange(width) < torch.from_numpy(samples.lengths)[:, None]
     ids = torch.from_numpy(samples.token_ids).long()
-    with h5py.File(partial, "r+", locking=False) as file, _progress(count, done) as progress:
+    what = str(attributes.get("dataset", path.stem))
+    with h5py.File(partial, "r+", locking=False) as file, track(what, count, "samples", done):
         for start in range(done, count, BATCH):
             rows = slice(start, min(start + BATCH, count))
             states = encoder.hidden_states(ids[rows], mask[rows], layer, device)
@@ -249,7 +250,7 @@ def write_embeddings(
             # Only once the batch is in the file does the counter say so.
             file["done"][()] = rows.stop
             file.flush()
-            progress(rows.stop)
+            reached(rows.stop - done, count - done)
         del file["done"]
         del file.attrs["signature"]
         for name, value in {**attributes, **versions()}.items():
@@ -286,35 +287,6 @@ def _allocate(partial: Path, samples: TokenSamples, dim: int, signature: str) ->
         file["lengths"] = samples.lengths.astype(np.int32)
         file["done"] = 0
         file.attrs["signature"] = signature
-
-
-class _progress:
-    """A progress bar on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, total: int, done: int) -> None:
-        self.total = total
-        self.done = done
-        self.bar: Any = None
-        self.spoken = time.monotonic()
-
-    def __enter__(self) -> _progress:
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = tqdm(total=self.total, initial=self.done, unit="sample", file=sys.stderr)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-    def __call__(self, done: int) -> None:
-        if self.bar is not None:
-            self.bar.update(done - self.done)
-        elif done == self.total or time.monotonic() - self.spoken > 10:
-            print(f"embedded {done} of {self.total} samples", file=sys.stderr)
-            self.spoken = time.monotonic()
-        self.done = done
 
 
 @dataclass(frozen=True)
