@@ -25,6 +25,7 @@ _HOMES = {
     "Sensitivity": "wordsens.search",
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
+    "layer_sensitivity": "wordsens.encoders.sensitivity",
 }
 
 __all__ = [*_HOMES, "__version__"]
