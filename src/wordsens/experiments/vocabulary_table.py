@@ -64,8 +64,8 @@ def page(table: pd.DataFrame) -> str:
         "",
         f"Relative change of the features of `{name}` when one word is replaced, "
         f"{table['candidate_count'].iloc[0]:,} candidates, `{table['vectors'].iloc[0]}` vectors; "
-        f"the {READ} largest changes of the first trial. Distance is ‖e_v − x_i‖/√d; the second table "
-        "of each size keeps to distances of at most 1.",
+        f"the {READ} largest changes of the first trial. Distance is ‖e_v − x_i‖/√d; "
+        "the second table of each size keeps to distances of at most 1.",
     ]
     first = table[(table["trial"] == 0) & (table["rank"] <= READ)]
     for (d, n), cell in first.groupby(["d", "n"], sort=True):

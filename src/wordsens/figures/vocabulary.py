@@ -77,15 +77,20 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     style.logarithmic(axes, "x", lengths)
     style.logarithmic(axes, "y")
     for number, (_, points) in enumerate(numbers.groupby("d", sort=True)):
-        thin = {"lw": 1.5 / (1 + number)}
+        width = 1.5 / (1 + number)
         for measure, look in LOOKS.items():
-            _line(axes, points, measure, **look, **thin)
+            # Where every word lies in the ball, the one line must not hide the other.
+            below = measure == "first" and _same(points, measure, "first_in_ball")
+            thick = {"lw": 2.6 * width, "ms": 8} if below else {"lw": width}
+            shown = points[points[f"{measure}_mean"] > 0]  # a logarithmic axis has no 0
+            mean, std = shown[f"{measure}_mean"], shown[f"{measure}_std"]
+            style.mean_and_band(axes, shown["n"], mean, std, **look, **thick)
             everywhere = EVERYWHERE.get(measure)
-            if everywhere and not np.allclose(
-                points[f"{everywhere}_mean"], points[f"{measure}_mean"]
-            ):
+            if everywhere and not _same(points, everywhere, measure):
                 hollow = {"markerfacecolor": "white", "markeredgecolor": look["color"]}
-                _line(axes, points, everywhere, **(look | DOTTED | hollow | thin))
+                shown = points[points[f"{everywhere}_mean"] > 0]
+                mean = shown[f"{everywhere}_mean"]
+                axes.plot(shown["n"], mean, zorder=3, **(look | DOTTED | hollow))
     ends = np.array([lengths[0], lengths[-1]])
     axes.plot(ends, ends**-0.5, color=style.NEUTRAL, lw=1.1, ls=(0, (4, 3)), zorder=1)
     axes.axhline(1, color=style.NEUTRAL, lw=0.8, ls=":", zorder=1)
@@ -97,9 +102,8 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     style.legend_below(axes, _handles(numbers))
 
 
-def _line(axes: Axes, points: pd.DataFrame, measure: str, **look: Any) -> None:
-    shown = points[points[f"{measure}_mean"] > 0]  # a logarithmic axis has no 0
-    style.mean_and_band(axes, shown["n"], shown[f"{measure}_mean"], shown[f"{measure}_std"], **look)
+def _same(numbers: pd.DataFrame, one: str, other: str) -> bool:
+    return bool(np.allclose(numbers[f"{one}_mean"], numbers[f"{other}_mean"]))
 
 
 def _handles(numbers: pd.DataFrame) -> list[Artist]:
@@ -107,7 +111,7 @@ def _handles(numbers: pd.DataFrame) -> list[Artist]:
     for measure, look in LOOKS.items():
         if numbers[f"{measure}_mean"].notna().any():
             handles.append(style.entry(NAMES[measure], **look))
-    if not np.allclose(numbers["sup_mean"], numbers["first_mean"]):
+    if not (_same(numbers, "sup", "first") and _same(numbers, "sup_in_ball", "first_in_ball")):
         handles.append(style.entry("largest over $i$", color=style.NEUTRAL, **DOTTED))
     handles.append(style.entry(r"$1/\sqrt{n}$", color=style.NEUTRAL, lw=1.1, ls=(0, (4, 3))))
     return handles
