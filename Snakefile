@@ -16,12 +16,13 @@ include: "workflow/rules/common.smk"
 
 
 wildcard_constraints:
-    **dict.fromkeys((*AXES, *STUDY_AXES), "[0-9]+"),
+    **dict.fromkeys((*AXES, *STUDY_AXES, *VOCABULARY_AXES), "[0-9]+"),
     corpus="|".join(cfg.corpora) or "-",
     encoder="|".join(cfg.encoders) or "-",
     dataset="|".join(cfg.datasets) or "-",
     sweep="|".join(cfg.sweeps) or "-",
     study="|".join(cfg.generalization) or "-",
+    vocabulary="|".join(cfg.vocabulary) or "-",
     figure="|".join(cfg.figures) or "-",
 
 
@@ -40,11 +41,15 @@ rule all:
 
 rule tables:
     input:
-        expand("results/tables/{name}.csv", name=[*cfg.sweeps, *cfg.generalization]),
+        expand(
+            "results/tables/{name}.csv",
+            name=[*cfg.sweeps, *cfg.generalization, *cfg.vocabulary],
+        ),
 
 
 include: "workflow/rules/assets.smk"
 include: "workflow/rules/embeddings.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/generalization.smk"
+include: "workflow/rules/vocabulary.smk"
 include: "workflow/rules/figures.smk"

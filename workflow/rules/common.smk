@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, STUDY_AXES, load_or_exit
+from wordsens.config import AXES, STUDY_AXES, VOCABULARY_AXES, load_or_exit
 from wordsens.provenance import ROOT, fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
@@ -31,6 +31,11 @@ study_spaces = {
     for name, study in cfg.generalization.items()
 }
 study_pattern = Paramspace(pd.DataFrame(columns=STUDY_AXES)).wildcard_pattern
+vocabulary_spaces = {
+    name: Paramspace(pd.DataFrame(study.points(), columns=VOCABULARY_AXES))
+    for name, study in cfg.vocabulary.items()
+}
+vocabulary_pattern = Paramspace(pd.DataFrame(columns=VOCABULARY_AXES)).wildcard_pattern
 # Slurm needs to know; a local run with device: auto takes what it finds.
 gpus = 1 if cfg.device == "cuda" else 0
 
@@ -101,3 +106,26 @@ def study_mem_mb(wildcards, attempt):
     if study["map"] == "rf":
         floats += 60 * p * size + p * d * size
     return attempt * min(60000, 800 + 1.2 * floats // 10**6)
+
+
+def discrete_cells(wildcards):
+    """The cell files of one vocabulary study."""
+    points = vocabulary_spaces[wildcards.vocabulary].instance_patterns
+    return [f"results/vocabulary/{wildcards.vocabulary}/{point}.h5" for point in points]
+
+
+def discrete_cell(wildcards):
+    """All parameters of one cell."""
+    point = {axis: int(wildcards[axis]) for axis in VOCABULARY_AXES}
+    return cfg.vocabulary[wildcards.vocabulary].cell(cfg.seed, **point)
+
+
+def discrete_mem_mb(wildcards, attempt):
+    """Rough memory of a cell: the vocabulary's vectors, score matrices, and a block of features."""
+    d, n = (int(wildcards[axis]) for axis in VOCABULARY_AXES)
+    wide = (
+        8 * 3 * n * d * d
+        if cfg.vocabulary[wildcards.vocabulary].shared["map"] == "rf"
+        else 0
+    )
+    return attempt * min(60000, 2500 + (8 * 8 * n * n + wide) // 10**6)

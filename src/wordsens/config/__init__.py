@@ -16,12 +16,14 @@ from wordsens.config.model import (
     AXES,
     MAP_KEYS,
     STUDY_AXES,
+    VOCABULARY_AXES,
     Asset,
     Config,
     Dataset,
     Figure,
     Study,
     Sweep,
+    VocabularyStudy,
     typed,
 )
 from wordsens.config.schema import read_yaml
@@ -32,6 +34,7 @@ __all__ = [
     "MAP_KEYS",
     "RESERVED",
     "STUDY_AXES",
+    "VOCABULARY_AXES",
     "Asset",
     "Config",
     "ConfigError",
@@ -39,6 +42,7 @@ __all__ = [
     "Figure",
     "Study",
     "Sweep",
+    "VocabularyStudy",
     "load",
     "load_or_exit",
 ]

@@ -12,6 +12,7 @@ Key = tuple[str, ...]
 # Dataset keys that only one policy has.
 DOCUMENT_KEYS = ("pad_to", "use_padding")
 STUDY_KINDS = ("generalization", "tradeoff", "change")
+SECTIONS = {**dict.fromkeys(STUDY_KINDS, "generalization"), "vocabulary": "vocabulary"}
 # Figure keys that only figures of studies have.
 STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
 # Names of the workflow's own rules, which a figure's target may not take.
@@ -25,6 +26,9 @@ RESERVED = (
     "sweep_table",
     "generalization_cell",
     "generalization_table",
+    "word_pieces",
+    "vocabulary_cell",
+    "vocabulary_table",
     "draw_figure",
 )
 
@@ -44,6 +48,8 @@ class CrossCheck(SchemaCheck):
                 self._sweep(name, sweep, filled)
             for name, study in filled["generalization"].items():
                 self._study(name, study, filled)
+            for name, study in filled["vocabulary"].items():
+                self._vocabulary(name, study, filled)
         for name, figure in filled["figures"].items():
             self._figure(name, figure, filled)
 
@@ -105,6 +111,33 @@ class CrossCheck(SchemaCheck):
         if self._known((*key, "dataset"), study["dataset"], "datasets", filled):
             self._lengths(key, study, filled["datasets"][study["dataset"]])
 
+    def _vocabulary(self, name: str, study: Plain, filled: Plain) -> None:
+        key = ("vocabulary", name)
+        self._map_keys(key, study["map"])
+        for section in ("sweeps", "generalization"):
+            if name in filled[section]:
+                self.say(
+                    key,
+                    f"is also a name of {section}, and both name a table; choose another name",
+                )
+        self._positions(key, study)
+        if not self._known((*key, "dataset"), study["dataset"], "datasets", filled):
+            return
+        dataset = filled["datasets"][study["dataset"]]
+        if dataset["source"] != "text":
+            self.say(
+                (*key, "dataset"),
+                f"is {study['dataset']!r}, which has no words; allowed: a dataset of source: text",
+            )
+            return
+        self._lengths(key, study, dataset)
+        if study["vectors"] == "layer0" and dataset["layer"] != 0:
+            self.say(
+                (*key, "vectors"),
+                f"is layer0, but datasets.{study['dataset']}.layer is {dataset['layer']}; allowed: "
+                "static, or a dataset of layer: 0",
+            )
+
     def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
         key = ("sweeps", name)
         given = self.config["sweeps"][name]
@@ -122,7 +155,10 @@ class CrossCheck(SchemaCheck):
                 (*key, "words"),
                 f"is {sweep['words']}, but n goes down to {shortest}; allowed: at most {shortest}",
             )
-        positions = sweep["positions"]
+        self._positions(key, sweep)
+
+    def _positions(self, key: Key, sweep: Plain) -> None:
+        shortest, positions = min(sweep["n"]), sweep["positions"]
         if isinstance(positions, list) and max(positions) >= shortest:
             self.say(
                 (*key, "positions"),
@@ -151,14 +187,15 @@ class CrossCheck(SchemaCheck):
         key = ("figures", name)
         if name in RESERVED:
             self.say(key, f"{name} is the name of a rule; allowed: any other name")
-        if figure["kind"] in STUDY_KINDS:
-            for study in figure["sweeps"]:
-                self._known((*key, "sweeps"), study, "generalization", filled)
-            return
+        section = SECTIONS.get(figure["kind"], "sweeps")
         for only in STUDY_OPTIONS:
-            if only in figure:
+            if only in figure and section != "generalization":
                 kinds = " and ".join(STUDY_KINDS)
                 self.say((*key, only), f"kind {figure['kind']} has none; only for {kinds}")
+        if section != "sweeps":
+            for study in figure["sweeps"]:
+                self._known((*key, "sweeps"), study, section, filled)
+            return
         for sweep in figure["sweeps"]:
             if not self._known((*key, "sweeps"), sweep, "sweeps", filled):
                 continue

@@ -20,6 +20,7 @@ MAP_KEYS = {
 }
 AXES = ("d", "n", "depth", "words")
 STUDY_AXES = ("d", "n", "N")
+VOCABULARY_AXES = ("d", "n")
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ class Study(Grid):
     kind = "study"
 
 
+class VocabularyStudy(Grid):
+    """A study of discrete words over d and n."""
+
+    kind = "study"
+
+
 def _numbered(shared: Plain, point: Mapping[str, int]) -> Plain:
     """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
     cell = dict(shared)
@@ -138,6 +145,7 @@ class Config:
     datasets: dict[str, Dataset]
     sweeps: dict[str, Sweep]
     generalization: dict[str, Study]
+    vocabulary: dict[str, VocabularyStudy]
     figures: dict[str, Figure]
 
 
@@ -151,6 +159,14 @@ def typed(filled: Plain) -> Config:
             name, {axis: list(study[axis]) for axis in STUDY_AXES}, _shared(study, STUDY_AXES)
         )
         for name, study in filled["generalization"].items()
+    }
+    vocabulary = {
+        name: VocabularyStudy(
+            name,
+            {axis: list(study[axis]) for axis in VOCABULARY_AXES},
+            _shared(study, VOCABULARY_AXES),
+        )
+        for name, study in filled["vocabulary"].items()
     }
     figures = {
         name: Figure(
@@ -171,6 +187,7 @@ def typed(filled: Plain) -> Config:
         datasets={name: Dataset(name, value) for name, value in filled["datasets"].items()},
         sweeps=sweeps,
         generalization=studies,
+        vocabulary=vocabulary,
         figures=figures,
     )
 

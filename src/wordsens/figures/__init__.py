@@ -26,6 +26,7 @@ KINDS = {
     "generalization": "wordsens.figures.generalization",
     "tradeoff": "wordsens.figures.tradeoff",
     "change": "wordsens.figures.change",
+    "vocabulary": "wordsens.figures.vocabulary",
 }
 
 
