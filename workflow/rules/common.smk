@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, STUDY_AXES, VOCABULARY_AXES, load_or_exit
+from wordsens.config import AXES, LAYERS_AXES, STUDY_AXES, VOCABULARY_AXES, load_or_exit
 from wordsens.provenance import ROOT, fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
@@ -36,6 +36,11 @@ vocabulary_spaces = {
     for name, study in cfg.vocabulary.items()
 }
 vocabulary_pattern = Paramspace(pd.DataFrame(columns=VOCABULARY_AXES)).wildcard_pattern
+layers_spaces = {
+    name: Paramspace(pd.DataFrame(study.points(), columns=LAYERS_AXES))
+    for name, study in cfg.layers.items()
+}
+layers_pattern = Paramspace(pd.DataFrame(columns=LAYERS_AXES)).wildcard_pattern
 # Slurm needs to know; a local run with device: auto takes what it finds.
 gpus = 1 if cfg.device == "cuda" else 0
 
@@ -129,3 +134,28 @@ def discrete_mem_mb(wildcards, attempt):
         else 0
     )
     return attempt * min(60000, 2500 + (8 * 8 * n * n + wide) // 10**6)
+
+
+def layers_cells(wildcards):
+    """The cell files of one study of an encoder's layers."""
+    points = layers_spaces[wildcards.layers].instance_patterns
+    return [f"results/layers/{wildcards.layers}/{point}.h5" for point in points]
+
+
+def layers_encoder(wildcards):
+    """The name of the encoder that a study of layers searches."""
+    dataset = cfg.datasets[cfg.layers[wildcards.layers].dataset]
+    return dataset.settings["encoder"]
+
+
+def layers_cell(wildcards):
+    """All parameters of one cell."""
+    study = cfg.layers[wildcards.layers]
+    point = study.cell(cfg.seed, weights=wildcards.weights, n=int(wildcards.n))
+    return {**point, "encoder": layers_encoder(wildcards)}
+
+
+def attraction_data(wildcards):
+    """The embeddings that an attraction takes its text from; nothing for a text of its own."""
+    dataset = cfg.attraction[wildcards.attraction].get("dataset")
+    return [f"results/embeddings/{dataset}.h5"] if dataset else []

@@ -14,6 +14,7 @@ from typing import Any
 from wordsens.config.cross import RESERVED, CrossCheck
 from wordsens.config.model import (
     AXES,
+    LAYERS_AXES,
     MAP_KEYS,
     STUDY_AXES,
     VOCABULARY_AXES,
@@ -21,16 +22,19 @@ from wordsens.config.model import (
     Config,
     Dataset,
     Figure,
+    LayersStudy,
     Study,
     Sweep,
     VocabularyStudy,
     typed,
 )
+from wordsens.config.own import with_report
 from wordsens.config.schema import read_yaml
 from wordsens.errors import UserError
 
 __all__ = [
     "AXES",
+    "LAYERS_AXES",
     "MAP_KEYS",
     "RESERVED",
     "STUDY_AXES",
@@ -40,6 +44,7 @@ __all__ = [
     "ConfigError",
     "Dataset",
     "Figure",
+    "LayersStudy",
     "Study",
     "Sweep",
     "VocabularyStudy",
@@ -63,7 +68,8 @@ def load(config: Mapping[str, Any], files: Sequence[str | Path], schema: str | P
     to say which of them holds a mistake.  Raises ConfigError with one line per mistake: file, key,
     value, what is allowed, and the nearest valid name for a typo.
     """
-    check = CrossCheck(config, files, read_yaml(Path(schema)))
+    rules = read_yaml(Path(schema))
+    check = CrossCheck(with_report(config, rules), files, rules)
     filled = check.against_schema()
     if not check.lines:
         check.cross(filled)

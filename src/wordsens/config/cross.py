@@ -13,6 +13,10 @@ Key = tuple[str, ...]
 DOCUMENT_KEYS = ("pad_to", "use_padding")
 STUDY_KINDS = ("generalization", "tradeoff", "change")
 SECTIONS = {**dict.fromkeys(STUDY_KINDS, "generalization"), "vocabulary": "vocabulary"}
+# Kinds of figures that show entries of the section of the same name.
+SECTIONS |= {kind: kind for kind in ("layers", "attraction", "attention", "prompts")}
+# Sections whose entries' names each name a table.
+TABLES = ("sweeps", "generalization", "vocabulary", "layers", "attraction", "attention", "prompts")
 # Figure keys that only figures of studies have.
 STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
 # Names of the workflow's own rules, which a figure's target may not take.
@@ -29,6 +33,14 @@ RESERVED = (
     "word_pieces",
     "vocabulary_cell",
     "vocabulary_table",
+    "fetch_model",
+    "layers_cell",
+    "layers_table",
+    "attraction_table",
+    "attention_table",
+    "prompts_table",
+    "write_report",
+    "model_report",
     "draw_figure",
 )
 
@@ -37,7 +49,7 @@ class CrossCheck(SchemaCheck):
     """The schema's checks, then those between keys."""
 
     def cross(self, filled: Plain) -> None:
-        for kind in ("corpora", "encoders"):
+        for kind in ("corpora", "encoders", "models"):
             for name, asset in filled[kind].items():
                 self._own_file(asset, (kind, name, "path"))
         for name, dataset in filled["datasets"].items():
@@ -50,6 +62,7 @@ class CrossCheck(SchemaCheck):
                 self._study(name, study, filled)
             for name, study in filled["vocabulary"].items():
                 self._vocabulary(name, study, filled)
+            self._trained(filled)
         for name, figure in filled["figures"].items():
             self._figure(name, figure, filled)
 
@@ -71,7 +84,9 @@ class CrossCheck(SchemaCheck):
         if not path.exists():
             self.say(key, f"is {asset['path']!r}, and {path.absolute()} does not exist")
         elif key[0] == "corpora" and not path.is_file():
-            self.say(key, f"is {asset['path']!r}, a folder; allowed: a CSV or JSONL file")
+            self.say(key, f"is {asset['path']!r}, a folder; allowed: a CSV, JSONL or .txt file")
+        elif key[0] == "models" and not path.is_dir() and path.suffix != ".gguf":
+            self.say(key, f"is {asset['path']!r}; allowed: a folder, or a file ending in .gguf")
         elif key[0] == "encoders" and not path.is_dir():
             self.say(key, f"is {asset['path']!r}, a file; allowed: a folder in transformers format")
 
@@ -114,22 +129,11 @@ class CrossCheck(SchemaCheck):
     def _vocabulary(self, name: str, study: Plain, filled: Plain) -> None:
         key = ("vocabulary", name)
         self._map_keys(key, study["map"])
-        for section in ("sweeps", "generalization"):
-            if name in filled[section]:
-                self.say(
-                    key,
-                    f"is also a name of {section}, and both name a table; choose another name",
-                )
+        self._one_table(key, filled)
         self._positions(key, study)
-        if not self._known((*key, "dataset"), study["dataset"], "datasets", filled):
+        if not self._texts(key, study["dataset"], filled):
             return
         dataset = filled["datasets"][study["dataset"]]
-        if dataset["source"] != "text":
-            self.say(
-                (*key, "dataset"),
-                f"is {study['dataset']!r}, which has no words; allowed: a dataset of source: text",
-            )
-            return
         self._lengths(key, study, dataset)
         if study["vectors"] == "layer0" and dataset["layer"] != 0:
             self.say(
@@ -137,6 +141,54 @@ class CrossCheck(SchemaCheck):
                 f"is layer0, but datasets.{study['dataset']}.layer is {dataset['layer']}; allowed: "
                 "static, or a dataset of layer: 0",
             )
+
+    def _one_table(self, key: Key, filled: Plain) -> None:
+        for section in TABLES[: TABLES.index(key[0])]:
+            if key[1] in filled[section]:
+                self.say(
+                    key, f"is also a name of {section}, and both name a table; choose another name"
+                )
+
+    def _trained(self, filled: Plain) -> None:
+        """What studies of trained encoders and language models ask for."""
+        for name, study in filled["layers"].items():
+            key = ("layers", name)
+            self._one_table(key, filled)
+            self._positions(key, study)
+            self._texts(key, study["dataset"], filled)
+        for name, study in filled["attraction"].items():
+            key = ("attraction", name)
+            self._one_table(key, filled)
+            self._known((*key, "encoder"), study["encoder"], "encoders", filled)
+            if ("text" in study) == ("dataset" in study):
+                self.say((*key, "text"), "it needs either a text or a dataset")
+            elif "dataset" in study and self._texts(key, study["dataset"], filled):
+                encoder = filled["datasets"][study["dataset"]]["encoder"]
+                if encoder != study["encoder"]:
+                    self.say(
+                        (*key, "dataset"),
+                        f"is {study['dataset']!r}, of encoder {encoder}; allowed: a dataset of "
+                        f"{study['encoder']}",
+                    )
+        for section, needed, known in (
+            ("attention", "encoder", "encoders"),
+            ("prompts", "model", "models"),
+        ):
+            for name, study in filled[section].items():
+                self._one_table((section, name), filled)
+                self._known((section, name, needed), study[needed], known, filled)
+
+    def _texts(self, key: Key, dataset: str, filled: Plain) -> bool:
+        """Whether a dataset is known and made of texts."""
+        if not self._known((*key, "dataset"), dataset, "datasets", filled):
+            return False
+        if filled["datasets"][dataset]["source"] == "text":
+            return True
+        self.say(
+            (*key, "dataset"),
+            f"is {dataset!r}, which has no words; allowed: a dataset of source: text",
+        )
+        return False
 
     def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
         key = ("sweeps", name)

@@ -62,9 +62,10 @@ def attraction_table(
     import pandas as pd
 
     ids = list(text)
+    joint = "_" if key.endswith("title") else "."
     if not 0 <= position < len(ids):
         raise UserError(
-            f"{key}.position: is {position}, but the text has {len(ids)} word pieces; allowed: 0 to "
+            f"{key}{joint}position: is {position}, but the text has {len(ids)} word pieces; allowed: 0 to "
             f"{len(ids) - 1}"
         )
     whole, before = _whole(model, ids, f"{key}.text")
@@ -91,16 +92,15 @@ def attraction_table(
 
 
 def chosen_text(
-    model: LayeredEncoder, text: str | None, data: str | Path | None, tokens: int, stream: Stream
+    model: LayeredEncoder, text: str | None, data: str | Path | None, tokens: int, stream: Stream, key: str
 ) -> list[int]:
     """The word pieces of a text, or of a sample of ``tokens`` tokens drawn from a dataset."""
     if text is not None:
         return model.encoder.tokenize([text])[0]
     if data is None:
         raise ValueError("neither a text nor a dataset")
-    before, after = model.encoder.special_tokens()
-    words = tokens - len(before) - len(after)
-    ids, _ = draw_tokens(data, words, 1, stream, key="attraction")
+    special = sum(map(len, model.encoder.special_tokens()))
+    ids, _ = draw_tokens(data, tokens, 1, stream, special=special, key=key)
     return [int(piece) for piece in ids[0]]
 
 
