@@ -1,6 +1,6 @@
 """One measurement, in a process of its own so that its peak memory is its own.
 
-    python -m benchmarks.measure '{"who": "ours", "setting": {…}, "threads": 2, "seed": 1}'
+    python -m benchmarks.measure '{"who": "ours", "kind": "Setting", "setting": {…}, "seed": 1, …}'
 
 prints one line of JSON.  Time runs from the sample in memory to the value found and includes
 drawing the weights; imports and a first tiny run, which loads the libraries, come before.
@@ -23,8 +23,9 @@ import numpy as np
 import torch
 
 import wordsens
-from benchmarks import published
-from benchmarks.settings import Setting
+from benchmarks import published, published_training
+from benchmarks.settings import PENALTIES, Setting, Training
+from wordsens.experiments.generalization import DEFAULT_LOSSES
 
 BRIEF = 1.0  # seconds; a shorter run is repeated and its median reported
 REPEATS = 5
@@ -94,6 +95,51 @@ def baseline(setting: Setting, X: torch.Tensor, seed: int) -> dict[str, Any]:
     }
 
 
+GOALS = [(loss, penalty) for loss in DEFAULT_LOSSES for penalty in PENALTIES]
+
+
+def labelled_samples(setting: Training, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """N + 1 Gaussian samples and random labels; the first one is the sample that gets changed."""
+    shape = (setting.N + 1, setting.n, setting.d)
+    X = torch.randn(shape, dtype=torch.float64, generator=generator(seed, "samples"))
+    X *= setting.d**0.5 / torch.linalg.vector_norm(X, dim=-1, keepdim=True)
+    heads = torch.rand(len(X), generator=generator(seed, "labels")) < 0.5
+    return X, torch.where(heads, -1.0, 1.0).double()
+
+
+def our_training(setting: Training, seed: int) -> dict[str, Any]:
+    """Train on the samples and search all losses of ``GOALS`` at once."""
+    X, Y = labelled_samples(setting, seed)
+    W = attention_weights(setting.d, seed)
+    begun = time.perf_counter()
+    model = wordsens.fit(wordsens.build_map(setting.map, weights={"W": W}), X[1:], Y[1:])
+    found = model.search_all(X[0], Y[0].item(), GOALS)
+    return {
+        "seconds": time.perf_counter() - begun,
+        "losses": [each.loss for each in found],
+        "steps": found[0].steps,
+    }
+
+
+def published_trial(setting: Training, seed: int) -> dict[str, Any]:
+    """The same by the published procedure, a loss at a time."""
+    X, Y = labelled_samples(setting, seed)
+    W = attention_weights(setting.d, seed)
+    rate, steps = published_training.schedule(setting.n)
+    timed = steps if setting.baseline == "full" else min(setting.baseline, steps)
+    phi = {"raf": published.softmax_attention, "relu_raf": published.relu_attention}[setting.map](W)
+    begun = time.perf_counter()
+    trained = published_training.train(phi, X[1:], Y[1:], X[0], Y[0].item())
+    ready = time.perf_counter()
+    losses = published_training.descend(trained, GOALS, rate=rate, steps=timed)
+    return {
+        "seconds": (ready - begun) + (time.perf_counter() - ready) * steps / timed,
+        "losses": losses if timed == steps else None,
+        "steps": steps,
+        "steps_timed": timed,
+    }
+
+
 class Disturbance:
     """The share of the machine that other processes (and a hypervisor) took meanwhile.
 
@@ -122,19 +168,30 @@ class Disturbance:
         return time.perf_counter(), busy, time.process_time()
 
 
+def runner(request: dict[str, Any]) -> tuple[Callable[[], dict[str, Any]], bool]:
+    """What one request asks to run, after a tiny run of the same; and whether to repeat it."""
+    seed, ours_asked = request["seed"], request["who"] == "ours"
+    if request["kind"] == "Training":
+        trained = Training(**request["setting"])
+        trial = our_training if ours_asked else published_trial
+        trial(Training(trained.map, n=4, d=8, N=5), seed)
+        return lambda: trial(trained, seed), False
+    setting = Setting(**request["setting"])
+    run = ours if ours_asked else baseline
+    tiny = Setting(setting.map, n=4, d=8, depth=setting.depth, positions=setting.positions)
+    run(tiny, gaussian_sample(4, 8, seed), seed)
+    X = gaussian_sample(setting.n, setting.d, seed)
+    return lambda: run(setting, X, seed), setting.seeds == 1
+
+
 def measure(request: dict[str, Any]) -> dict[str, Any]:
     """Run one request and add the peak memory of this process and the versions in use."""
     torch.set_num_threads(request["threads"])
-    setting, seed = Setting(**request["setting"]), request["seed"]
-    run: Callable[..., dict[str, Any]] = {"ours": ours, "published": baseline}[request["who"]]
-    tiny = Setting(setting.map, n=4, d=8, depth=setting.depth, positions=setting.positions)
-    run(tiny, gaussian_sample(4, 8, seed), seed)
-
-    X = gaussian_sample(setting.n, setting.d, seed)
+    run, repeat = runner(request)
     disturbance = Disturbance()
-    result = run(setting, X, seed)
-    if result["seconds"] < BRIEF and setting.seeds == 1:
-        more = [run(setting, X, seed)["seconds"] for _ in range(REPEATS - 1)]
+    result = run()
+    if result["seconds"] < BRIEF and repeat:
+        more = [run()["seconds"] for _ in range(REPEATS - 1)]
         result["seconds"] = statistics.median([result["seconds"], *more])
     return {
         **result,

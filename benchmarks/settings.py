@@ -31,6 +31,27 @@ class Setting:
         return f"{self.map}{depth} n={self.n} d={self.d}{where}"
 
 
+PENALTIES = (0.0, 0.01, 0.1, 1.0)
+
+
+@dataclass(frozen=True)
+class Training:
+    """One trial of the generalization experiments: N samples, four losses × ``PENALTIES``.
+
+    ``baseline`` is "full", or the number of steps per loss to time and extrapolate from.
+    """
+
+    map: str
+    n: int
+    d: int
+    N: int
+    baseline: Literal["full"] | int = "full"
+
+    @property
+    def label(self) -> str:
+        return f"{self.map} N={self.N} n={self.n} d={self.d}"
+
+
 SMALL = (
     Setting("raf", n=40, d=192),
     Setting("raf", n=40, d=192, positions="all"),
@@ -38,6 +59,8 @@ SMALL = (
     Setting("rf", n=10, d=192),
     Setting("drf", n=10, d=96, depth=4),
     Setting("raf", n=100, d=384, baseline=None, seeds=20),
+    Training("raf", n=10, d=96, N=100),
+    Training("relu_raf", n=10, d=96, N=100),
 )
 
 FULL = (
@@ -45,10 +68,14 @@ FULL = (
     Setting("raf", n=250, d=768, positions="all"),
     Setting("relu_raf", n=250, d=768, baseline=1000),
     Setting("rf", n=20, d=384),
+    Setting("rf", n=40, d=384),
     Setting("rf", n=150, d=768, baseline=None),
     Setting("drf", n=10, d=384, depth=4),
+    Setting("drf", n=20, d=384, depth=4),
     Setting("drf", n=80, d=768, depth=8, baseline=None),
     Setting("raf", n=100, d=768, baseline=None, seeds=20),
+    Training("raf", n=40, d=384, N=400),
+    Training("relu_raf", n=40, d=384, N=400),
     Setting("rf", n=4096, d=5120, baseline=None),
 )
 

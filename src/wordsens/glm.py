@@ -219,10 +219,25 @@ class Model:
         authors' projected gradient descent from Δ = 0) or "thorough" (both).  Raises
         ``UserError`` for unknown names.
         """
+        goals = [(loss, penalty)]
+        return self.search_all(x, y, goals, method, position=position, starts=starts, seed=seed)[0]
+
+    def search_all(
+        self,
+        x: Any,
+        y: float,
+        goals: Sequence[tuple[str, float]],
+        method: str = "spectral",
+        *,
+        position: int | Sequence[int] = 0,
+        starts: int | None = None,
+        seed: int = 0,
+    ) -> list[SearchResult]:
+        """``search`` for several (loss, penalty) at once, which learn from each other's steps."""
         from wordsens.maps import position_sets
         from wordsens.randomness import Stream
 
-        goal = parse_goal(loss, penalty)
+        parsed = [parse_goal(loss, penalty) for loss, penalty in goals]
         sample = self.map.cast(x)
         chosen = [position] if isinstance(position, int) else list(position)
         view = self.map.view(
@@ -233,22 +248,26 @@ class Model:
         found = search_losses(
             view,
             around,
-            [goal],
+            parsed,
             [Stream(seed, "search")],
             schedule=published_descent(self.map.name, sample.shape[0]),
             effort=effort if starts is None else replace(effort, starts=starts),
             method=method,
         )
-        delta = found.delta[0, 0]
-        delta = delta[0] if isinstance(position, int) else delta
-        quantities = self.evaluate(x, y, delta, position)
-        return SearchResult(
-            **vars(quantities),
-            delta=delta,
-            loss=found.value[0, 0].item(),
-            start=found.start[0][0],
-            steps=found.steps,
-        )
+        deltas = found.delta[0, :, 0] if isinstance(position, int) else found.delta[0]
+        changed = self.map.perturb(sample, position).features(deltas)
+        phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)
+        quantities = evaluation(phi @ around.u.mT, around)
+        return [
+            SearchResult(
+                **{name: value[0, j].item() for name, value in vars(quantities).items()},
+                delta=delta,
+                loss=found.value[0, j].item(),
+                start=found.start[0][j],
+                steps=found.steps,
+            )
+            for j, delta in enumerate(deltas)
+        ]
 
     def _around(self, x: Any, y: float) -> Neighbourhood:
         return self.solution.around(feature_rows(self.map, torch.as_tensor(x)[None])[0], y)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import wordsens
-from benchmarks import published
+from benchmarks import published, published_training
 from benchmarks.measure import attention_weights, gaussian_sample, generator
 from wordsens.search import published_ascent
 
@@ -79,3 +79,18 @@ def test_sample_and_weights_do_not_share_their_numbers() -> None:
     W = attention_weights(size, 1).flatten()
     correlation = torch.corrcoef(torch.stack([X, W]))[0, 1].abs()
     assert correlation < 0.25  # 6 standard deviations of an independent pair: alarm rate 2e-9
+
+
+@pytest.mark.parametrize("name", ["raf", "relu_raf"])
+def test_two_implementations_of_the_published_training_agree(name: str) -> None:
+    shape, labels = (7, N, D_TOKEN), torch.tensor([1.0, -1, 1, 1, -1, -1]).double()
+    X = torch.randn(shape, dtype=torch.float64, generator=generator(3, "samples"))
+    goals = [("features", 0.0), ("alignment", 0.1), ("error_finetuned", 0.0)]
+    goals.append(("error_retrained", 1.0))
+    given = weights(name)
+    rate, steps = published_training.schedule(N)
+    model = wordsens.fit(wordsens.build_map(name, weights=given), X[1:], labels)
+    mine = [each.loss for each in model.search_all(X[0], -1.0, goals, "published")]
+    trained = published_training.train(plain(name, given), X[1:], labels, X[0], -1.0)
+    theirs = published_training.descend(trained, goals, rate=rate, steps=steps)
+    assert mine == pytest.approx(theirs, rel=1e-6, abs=1e-9)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import run
-from benchmarks.settings import FULL, PRESETS, Setting
+from benchmarks import run, tables
+from benchmarks.settings import FULL, PRESETS, Setting, Training
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,9 +25,9 @@ def result(seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def cells(setting: Setting, theirs: dict | None, mine: dict) -> dict[str, str]:
-    line = run.markdown([(setting, theirs, mine)], "small").splitlines()[-1]
+    line = tables.markdown([(setting, theirs, mine)], "small").splitlines()[-1]
     values = [cell.strip() for cell in line.strip("|").split("|")]
-    assert len(values) == len(run.HEADER)
+    assert len(values) == len(tables.HEADER)
     keys = ["setting", "their time", "their memory", "their value", "timed", "time"]
     return dict(zip([*keys, "memory", "value", "bound", "faster", "ratio"], values, strict=True))
 
@@ -60,7 +60,7 @@ def test_too_large_for_the_baseline_shows_the_memory_it_needs() -> None:
     shown = cells(Setting("drf", n=80, d=768, depth=8, baseline=None), None, result(4.0))
     assert shown["their memory"] == "(121 GB)"
     assert shown["their time"] == shown["faster"] == ""
-    assert run.needed_bytes(Setting("rf", n=150, d=768)) == pytest.approx(53e9, rel=0.01)
+    assert tables.needed_bytes(Setting("rf", n=150, d=768)) == pytest.approx(53e9, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,8 @@ def test_csv_is_appended_under_one_header(tmp_path: Path) -> None:
 
 
 def test_full_preset_has_the_sizes_that_must_be_reached() -> None:
+    searches = [s for s in FULL if isinstance(s, Setting)]
+    assert {("raf", 400, 40, 384)} <= {(s.map, s.N, s.n, s.d) for s in FULL if s not in searches}
     wanted = {
         ("raf", 250, 768, 1, "first"),
         ("raf", 250, 768, 1, "all"),
@@ -89,11 +91,12 @@ def test_full_preset_has_the_sizes_that_must_be_reached() -> None:
         ("drf", 80, 768, 8, "first"),
         ("rf", 4096, 5120, 1, "first"),
     }
-    assert wanted <= {(s.map, s.n, s.d, s.depth, s.positions) for s in FULL}
-    (stability,) = (s for s in FULL if s.seeds > 1)
+    assert wanted <= {(s.map, s.n, s.d, s.depth, s.positions) for s in searches}
+    (stability,) = (s for s in searches if s.seeds > 1)
     assert (stability.map, stability.n, stability.d, stability.seeds) == ("raf", 100, 768, 20)
     for preset in PRESETS.values():
-        assert all(s.positions == "first" or s.seeds == 1 for s in preset)
+        searches = [s for s in preset if isinstance(s, Setting)]
+        assert all(s.positions == "first" or s.seeds == 1 for s in searches)
 
 
 def test_the_parent_imports_no_torch() -> None:
@@ -101,10 +104,34 @@ def test_the_parent_imports_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+def test_training_counts_the_losses_above_the_published_ones() -> None:
+    theirs = result(500.0, steps_timed=100, losses=[1.0, 0.5, 1e-17, 2.0])
+    mine = result(2.0, losses=[0.9, 0.51, 1e-9, 2.0 + 1e-7])
+    text = tables.markdown([(Training("raf", n=40, d=384, N=400), theirs, mine)], "small")
+    shown = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
+    assert shown == [
+        *("raf N=400 n=40 d=384", "8.33 min", "0.31 GB", "100 of 100"),
+        *("2 s", "0.31 GB", "250×", "1 of 4", "2.00%"),
+    ]
+
+
+def test_a_measurement_that_dies_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge = Setting("raf", n=4, d=-8, baseline=None)
+    monkeypatch.setitem(PRESETS, "small", (huge, Setting("raf", n=4, d=8)))
+    assert run.main(["--threads", "1", "--folder", str(tmp_path)]) == 1
+    table = (tmp_path / "results.md").read_text()
+    assert "| failed |" in table
+    assert "| raf n=4 d=8 |" in table
+
+
 @pytest.mark.parametrize("who", ["ours", "published"])
-def test_one_measurement_in_its_own_process(who: str) -> None:
-    setting = {"map": "raf", "n": 4, "d": 8}
-    request = json.dumps({"who": who, "setting": setting, "threads": 1, "seed": 1})
+@pytest.mark.parametrize("kind", ["Setting", "Training"])
+def test_one_measurement_in_its_own_process(who: str, kind: str) -> None:
+    setting = {"map": "raf", "n": 4, "d": 8} | ({"N": 6} if kind == "Training" else {})
+    asked = {"who": who, "kind": kind, "setting": setting}
+    request = json.dumps({**asked, "threads": 1, "seed": 1})
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.measure", request],
         cwd=ROOT,
@@ -113,6 +140,6 @@ def test_one_measurement_in_its_own_process(who: str) -> None:
         check=True,
     )
     measured = json.loads(done.stdout)
-    assert measured["value"] > 0
+    assert len(measured["losses"]) == 16 if kind == "Training" else measured["value"] > 0
     assert measured["seconds"] > 0
     assert 50 < measured["peak_mib"] < 5000

@@ -145,6 +145,26 @@ class Encoder:
                 states = found.last_hidden_state
         return states.clone()
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """How each token id is written, without the tokenizer's marks of spaces and joints."""
+        written = self._load_tokenizer().convert_ids_to_tokens(list(ids))
+        return [piece.removeprefix("##").strip("▁Ġ") or piece for piece in written]
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """The ids that the encoder's tokenizer puts before and after a text."""
+        plain, whole = self.tokenize(["a"])[0], self.tokenize(["a"], special_tokens=True)[0]
+        for before in range(len(whole) - len(plain) + 1):
+            if whole[before : before + len(plain)] == plain:
+                return whole[:before], whole[before + len(plain) :]
+        return [], []
+
+    def model(self, layers: int | None = None) -> Any:
+        """The transformers model with its first ``layers`` blocks (all), eager, float32, on the CPU.
+
+        It is shared with ``hidden_states``: copy it before changing a weight.
+        """
+        return self._load(self.layers if layers is None else layers)
+
     def _load(self, layers: int) -> Any:
         """The model with its first ``layers`` blocks only."""
         if self._model is not None and self._depth == layers:

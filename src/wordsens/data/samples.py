@@ -52,14 +52,34 @@ def draw_samples(
     if source is None:
         return _gaussian(n, d, trials, stream, dtype)
     data = _open(source)
-    candidates = _candidates(data, n, d, key)
-    indices = np.array(
+    indices = _drawn(_candidates(data, data.usable, n, d, key), trials, stream)
+    return _embedded(data, indices, n, d, dtype, key)
+
+
+def draw_tokens(
+    source: Embeddings | str | Path, n: int, trials: int, stream: Stream, *, key: str = "layers"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The word pieces of one sample per trial, (trials, n), and the samples' indices.
+
+    The first n pieces of a text, without special tokens or padding.  Trials are as independent of
+    each other as in ``draw_samples``.  Raises UserError for n above the samples' lengths.
+    """
+    data = _open(source)
+    # Documents begin with one special token and end with another.
+    marks = 1 if data.attributes.get("policy") == "documents" else 0
+    candidates = _candidates(data, data.lengths - 2 * marks, n, 1, key)
+    indices = _drawn(candidates, trials, stream)
+    return data.token_ids[indices, marks : marks + n], indices
+
+
+def _drawn(candidates: np.ndarray, trials: int, stream: Stream) -> np.ndarray:
+    """One candidate per trial, each by a stream of its own."""
+    return np.array(
         [
             candidates[stream.child("sample", trial=trial).generator().integers(len(candidates))]
             for trial in range(trials)
         ]
     )
-    return _embedded(data, indices, n, d, dtype, key)
 
 
 def draw_training_set(
@@ -79,7 +99,7 @@ def draw_training_set(
     if source is None:
         return _gaussian(n, d, N + 1, stream, dtype)
     data = _open(source)
-    candidates = _candidates(data, n, d, key)
+    candidates = _candidates(data, data.usable, n, d, key)
     if len(candidates) <= N:
         raise UserError(
             f"{key}.N: is {N}, but {data.path} has {len(candidates)} samples of {n} tokens; "
@@ -93,14 +113,13 @@ def _open(source: Embeddings | str | Path) -> Embeddings:
     return source if isinstance(source, Embeddings) else open_embeddings(source)
 
 
-def _candidates(data: Embeddings, n: int, d: int, key: str) -> np.ndarray:
-    """Indices of the samples that have n tokens."""
+def _candidates(data: Embeddings, usable: np.ndarray, n: int, d: int, key: str) -> np.ndarray:
+    """Indices of the samples of which n tokens are usable."""
     if d > data.dim:
         raise UserError(
             f"{key}.d: is {d}, but the embeddings in {data.path} have dimension {data.dim}; "
             f"allowed: at most {data.dim}"
         )
-    usable = data.usable
     candidates = np.flatnonzero(usable >= n)
     if not len(candidates):
         longest = int(usable.argmax()) if data.samples else 0

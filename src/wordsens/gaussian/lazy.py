@@ -27,6 +27,7 @@ from wordsens.gaussian.base import GaussianMatrix
 from wordsens.randomness import Stream
 
 PANEL = 32  # queries orthogonalised against each other one by one; more go in panels
+ROOM = 1 << 18  # numbers that a new basis has room for
 NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
 
 
@@ -180,15 +181,18 @@ class _Side:
         if not fresh.all():
             new, images = new[:, fresh], images[:, fresh]
         needed = self.count + new.shape[1]
-        if needed > self._basis.shape[1]:
-            self._basis = self._grown(self._basis, needed)
-            self._images = self._grown(self._images, needed)
+        held = self._basis.shape[1]
+        if needed > held:
+            # room that is not used is not resident; short vectors get more of it at first
+            least = max(8, min(64, ROOM // max(self._basis.shape[2], self._images.shape[2])))
+            capacity = max(needed, least, held * 3 // 2)
+            self._basis = self._grown(self._basis, capacity)
+            self._images = self._grown(self._images, capacity)
         self._basis[:, self.count : needed] = new
         self._images[:, self.count : needed] = images
         self.count = needed
 
-    def _grown(self, held: torch.Tensor, needed: int) -> torch.Tensor:
-        capacity = max(needed, 8, held.shape[1] * 3 // 2)
+    def _grown(self, held: torch.Tensor, capacity: int) -> torch.Tensor:
         grown = held.new_empty(held.shape[0], capacity, held.shape[2])
         grown[:, : self.count] = held[:, : self.count]
         return grown

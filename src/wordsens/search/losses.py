@@ -39,6 +39,7 @@ NEAR = 0.3  # distance, in radii, of the points polished beside the best; its sq
 TIE = 1e-9  # weight of γ where losses are equal
 BOLD, CAREFUL = 4.0, 0.2  # longest gradient step, in radii
 BATCH = 96  # candidates evaluated at once
+STRIDES = (0.01, 0.03, 0.1)  # first steps of ``settle``, in radii
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def trade_off(limits: Sequence[float]) -> list[Goal]:
 class SearchEffort:
     """Starts per loss, and evaluations for exploring from them and for each polishing round.
 
-    Every round polishes the best point of each goal and ``beside`` points near it.
+    Every round polishes the best point of each goal and ``beside`` points near it.  ``settle``
+    rounds of subgradient steps follow, for maps with kinks.
     """
 
     starts: int
@@ -154,6 +156,7 @@ class SearchEffort:
     polish: int
     rounds: int
     beside: int
+    settle: int = 0
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,8 @@ def effort_for(map_name: str, n: int, d: int) -> SearchEffort:
         return SearchEffort(starts, explore=30, polish=40, rounds=rounds, beside=min(4, small))
     if map_name == "relu_raf":  # rows come and go with the signs of their scores
         beside = max(2, min(10, small))
-        return SearchEffort(starts=24, explore=40, polish=40, rounds=4, beside=beside)
+        rounds = 4 if small else 1
+        return SearchEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
     beside = max(1, min(6, small))
     return SearchEffort(starts=16, explore=40, polish=100, rounds=2, beside=beside)
 
@@ -203,8 +207,9 @@ def search_losses(
 
     "published" is projected gradient descent from Δ = 0 with the rate and steps of ``schedule``;
     its last iterate is reported, as published.  "spectral" explores every base loss from
-    several starts by ``descend`` and then, twice, polishes every goal from the best point that
-    any candidate has visited; Δ = 0 with the published rate is among its starts.  "thorough"
+    several starts by ``descend`` and then polishes every goal from the best point that any
+    candidate has visited, maps with kinks by ``settle`` too; Δ = 0 with the published rate is
+    among its starts.  "thorough"
     runs the published descent first and polishes from its points too: never above it, at its cost.
     """
     if method not in METHODS:
@@ -250,7 +255,29 @@ def search_losses(
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
         control = (rate, effort.polish, 1e-5)
         steps += descend(problem, archive, asked, delta, labels, idle, control)
+    asked = [_pursued(goal) for goal in goals] * len(STRIDES)
+    for _ in range(effort.settle):
+        steps += settle(problem, archive, problem.terms(asked))
     return archive.found(steps)
+
+
+def settle(problem: _Problem, archive: _Archive, terms: _Terms, steps: int = 100) -> int:
+    """Projected subgradient steps of a fixed length that falls to zero, from the best points.
+
+    A ReLU map has kinks, along which spectral gradients stall and short steps zigzag down (Shor,
+    Minimization Methods for Non-Differentiable Functions, 1985).  Every goal of the archive goes
+    once with each first length of ``STRIDES``.  Returns the evaluations made.
+    """
+    delta = archive.delta.repeat(1, len(STRIDES), 1, 1)
+    labels = archive.label.repeat(1, len(STRIDES))
+    strides = torch.tensor(STRIDES, dtype=delta.dtype, device=delta.device) * problem.view.radius
+    strides = strides.repeat_interleave(archive.delta.shape[1])[:, None, None]
+    for step in range(steps):
+        q, pull = problem.functionals(delta)
+        archive.see(q, delta, labels)
+        downhill = normalize(pull(problem.value(q, terms)[1]), dim=-1)
+        delta = problem.ball(delta - (1 - step / steps) * strides * downhill)
+    return steps
 
 
 def _noise(
