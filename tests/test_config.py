@@ -107,6 +107,24 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         ("generalization.rf_trained.dataset", "review", ["datasets lacks", "did you mean reviews"]),
         ("generalization.rf_trained.n", [121], ["at most 120"]),
         ("generalization.rf", {"map": "rf"}, ["generalization.rf.dataset: missing"]),
+        ("vocabulary.raf_vocabulary.map", "drf", ["is 'drf'", "rf, raf, relu_raf, qkv"]),
+        ("vocabulary.raf_vocabulary.heads", 2, ["vocabulary.raf_vocabulary.heads", "only for qkv"]),
+        ("vocabulary.raf_vocabulary.n", [251], ["dataset reviews", "at most 250"]),
+        ("vocabulary.raf_vocabulary.positions", [10], ["positions", "0 to 9"]),
+        ("vocabulary.raf_vocabulary.positions", "random:11", ["at most random:10"]),
+        ("vocabulary.raf_vocabulary.candidates", "frequent:0", ["all, frequent:N or a list"]),
+        ("vocabulary.raf_vocabulary.candidates", [], ["all, frequent:N or a list"]),
+        (
+            "vocabulary.raf_vocabulary.vectors",
+            "layer_0",
+            ["static, layer0", "did you mean layer0?"],
+        ),
+        ("vocabulary.raf_vocabulary.dataset", "review", ["datasets lacks", "did you mean reviews"]),
+        ("vocabulary.raf_vocabulary.dataset", "synthetic", ["has no words", "source: text"]),
+        ("datasets.reviews.layer", 2, ["raf_layer0.vectors", "layer is 2", "layer: 0"]),
+        ("vocabulary.raf", {"map": "raf"}, ["vocabulary.raf.dataset: missing"]),
+        ("figures.vocabulary.sweeps", ["raf"], ["which vocabulary lacks", "raf_vocabulary"]),
+        ("figures.vocabulary.N", [100], ["figures.vocabulary.N", "only for generalization"]),
         ("figures.figure2.N", [100], ["figures.figure2.N", "only for generalization"]),
         ("figures.figure4.sweeps", ["rf"], ["generalization lacks", "rf_trained"]),
         ("datasets.synthetic.tokens", 5, ["datasets.synthetic.tokens", "no such key"]),
@@ -203,6 +221,36 @@ def test_another_value_on_an_axis_leaves_other_cells_as_they_are() -> None:
     after = load(changed({"sweeps.rf.n": [10, 20]}), [], SCHEMA)
     point = {"d": 96, "n": 10, "depth": 1, "words": 1}
     assert before.sweeps["rf"].cell(1, **point) == after.sweeps["rf"].cell(1, **point)
+
+
+def test_names_of_tables_are_used_once() -> None:
+    study = {"map": "raf", "dataset": "reviews", "d": [8], "n": [8]}
+    for name, section in (("raf", "sweeps"), ("raf_trained", "generalization")):
+        (line,) = mistakes({f"vocabulary.{name}": study})
+        assert f"vocabulary.{name}: is also a name of {section}" in line
+
+
+def test_vocabulary_cells_and_their_defaults() -> None:
+    loaded = load(DEFAULT, [], SCHEMA)
+    study = loaded.vocabulary["relu_raf_vocabulary"]
+    assert study.points() == [{"d": 384, "n": n} for n in (10, 50, 250)]
+    cell = study.cell(loaded.seed, d=384, n=50)
+    assert cell == {
+        "study": "relu_raf_vocabulary",
+        "seed": 2024,
+        "map": "relu_raf",
+        "dataset": "reviews",
+        "d": 384,
+        "n": 50,
+        "vectors": "static",
+        "candidates": "all",
+        "special": False,
+        "positions": "all",
+        "trials": 2,
+        "top": 10,
+        "compare": True,
+        "precision": "float32",
+    }
 
 
 def test_documents_and_their_longest_sample() -> None:

@@ -39,7 +39,7 @@ def test_default_run_from_another_directory(folder: Path) -> None:
     jobs = planned(snakemake("-n", cwd=folder))
     assert jobs["fetch_corpus"] == jobs["fetch_encoder"] == 1
     assert jobs["embed"] == 2
-    assert jobs["draw_figure"] == 14, "long_context is not part of the default run"
+    assert jobs["draw_figure"] == 15, "long_context is not part of the default run"
     assert list(folder.iterdir()) == [folder / ".snakemake"] or not list(folder.iterdir())
 
 
@@ -47,6 +47,14 @@ def test_one_figure_runs_only_what_it_needs(folder: Path) -> None:
     jobs = planned(snakemake("-n", "figure2_rf", cwd=folder))
     assert jobs["sensitivity_cell"] == 18
     assert jobs["sweep_table"] == jobs["draw_figure"] == 1
+
+
+def test_discrete_words_run_one_cell_per_length(folder: Path) -> None:
+    jobs = planned(snakemake("-n", "vocabulary", cwd=folder))
+    assert jobs["vocabulary_cell"] == 2 * 3
+    assert jobs["vocabulary_table"] == 2
+    assert jobs["word_pieces"] == jobs["embed"] == jobs["fetch_encoder"] == 1
+    assert "sensitivity_cell" not in jobs
 
 
 def test_synthetic_figures_need_no_asset(folder: Path) -> None:

@@ -40,7 +40,13 @@ ENCODER_FILES = (
 # What a chat needs besides.
 MODEL_FILES = ("chat_template.jinja", "generation_config.json", "tokenizer.model")
 GGUF = ".gguf"
-TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "tokenizer.model")
+TOKENIZERS = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
 
 
 def sha256_of(path: str | Path) -> str:
@@ -240,9 +246,7 @@ def fetch_model(settings: Mapping[str, Any], target: str | Path, key: str) -> No
     _fetch(settings, target, key, (*ENCODER_FILES, *MODEL_FILES))
 
 
-def _fetch(
-    settings: Mapping[str, Any], target: str | Path, key: str, files: Sequence[str]
-) -> None:
+def _fetch(settings: Mapping[str, Any], target: str | Path, key: str, files: Sequence[str]) -> None:
     source, packed = settings["source"], settings.get("gguf_file")
     wanted = [packed] if packed else list(files)
     with replacing(target) as beside:

@@ -106,8 +106,8 @@ class Vocabulary:
         if choice != "all":
             most = int(choice.partition(":")[2])
             inside = np.arange(data.tokens) < data.lengths[:, None]
-            counts = np.bincount(data.token_ids[inside], minlength=len(self))
-            order = np.argsort(-np.where(allowed, counts, 0), kind="stable")[:most]
+            counts = np.bincount(data.token_ids[inside], minlength=len(self)) * allowed
+            order = np.argsort(-counts, kind="stable")[:most]
             allowed = np.zeros_like(allowed)
             allowed[order[counts[order] > 0]] = True
         if not allowed.any():

@@ -29,7 +29,11 @@ class LayeredEncoder:
     def __init__(self, encoder: Encoder, model: Any, perturb: str = "layer0") -> None:
         if perturb not in PERTURBED:
             raise UserError(f"perturb {perturb!r} is not known; choose {' or '.join(PERTURBED)}")
-        self.encoder, self.model, self.perturb = encoder, model.eval().requires_grad_(False), perturb
+        self.encoder, self.model, self.perturb = (
+            encoder,
+            model.eval().requires_grad_(False),
+            perturb,
+        )
 
     @classmethod
     def load(

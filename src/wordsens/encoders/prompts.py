@@ -138,7 +138,9 @@ def _greedy(model: CausalModel, batch: torch.Tensor, tokens: int) -> str:
     import torch
 
     tokenizer = model.tokenizer
-    padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    padding = (
+        tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    )
     written = model.model.generate(
         input_ids=batch,
         attention_mask=torch.ones_like(batch),

@@ -78,9 +78,7 @@ def layer_sensitivity(
     model = encoder
     if not isinstance(model, LayeredEncoder):
         stream = Stream(seed, "weights")
-        model = LayeredEncoder.load(
-            model, weights, stream=stream, perturb=perturb, device=device
-        )
+        model = LayeredEncoder.load(model, weights, stream=stream, perturb=perturb, device=device)
     ids = _token_ids(model.encoder, text)
     sets = chosen_sets(positions, words, ids.shape[-1], Stream(seed, "positions"))
     streams = [Stream(seed, "search", trial=t) for t in range(len(ids) if ids.ndim == 2 else 1)]
@@ -154,7 +152,9 @@ def chosen_layers(layers: str | Sequence[int], depth: int) -> list[int]:
         return list(range(depth + 1))
     listed = [] if isinstance(layers, str) else [int(layer) for layer in layers]
     if not listed or not all(0 <= layer <= depth for layer in listed):
-        raise UserError(f"layers {layers!r}: the encoder has layers 0 to {depth}; choose all or a list")
+        raise UserError(
+            f"layers {layers!r}: the encoder has layers 0 to {depth}; choose all or a list"
+        )
     return sorted(set(listed))
 
 

@@ -83,7 +83,11 @@ def attraction_table(
         rows = _rows(model, ids, scores[0], before).rename(columns={"weight": "value"})
         frames.append(rows.assign(quantity="attention", perturbation=name, head=0))
     table = pd.concat(frames, ignore_index=True)
-    first = {"tokens": len(whole), "position": position, "piece": model.encoder.pieces(ids)[position]}
+    first = {
+        "tokens": len(whole),
+        "position": position,
+        "piece": model.encoder.pieces(ids)[position],
+    }
     ordered = ["quantity", "perturbation", "layer", "head", "draw", "query", "key"]
     ordered += ["query_piece", "key_piece", "value"]
     whole_numbers = ["layer", "head", "draw", "query", "key"]

@@ -40,7 +40,9 @@ def run_cell(
     special = encoder.special_tokens() if cell["special_tokens"] else ([], [])
     words = n - len(special[0]) - len(special[1])
     if words < 1:
-        raise UserError(f"{key}.n: is {n}, all of it special tokens; allowed: {n - words + 1} or more")
+        raise UserError(
+            f"{key}.n: is {n}, all of it special tokens; allowed: {n - words + 1} or more"
+        )
     if n > encoder.max_tokens:
         raise UserError(
             f"{key}.n: is {n}, but encoder {cell['encoder']} has positions for "
