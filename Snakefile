@@ -31,6 +31,7 @@ wildcard_constraints:
     model="|".join(cfg.models) or "-",
     prompts="|".join(cfg.prompts) or "-",
     figure="|".join(cfg.figures) or "-",
+    report=cfg.report or "-",
 
 
 localrules:

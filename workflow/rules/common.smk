@@ -4,7 +4,14 @@ import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, LAYERS_AXES, STUDY_AXES, VOCABULARY_AXES, load_or_exit
+from wordsens.config import (
+    AXES,
+    LAYERS_AXES,
+    REPORT_KINDS,
+    STUDY_AXES,
+    VOCABULARY_AXES,
+    load_or_exit,
+)
 from wordsens.provenance import ROOT, fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.

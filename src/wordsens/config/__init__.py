@@ -28,7 +28,7 @@ from wordsens.config.model import (
     VocabularyStudy,
     typed,
 )
-from wordsens.config.own import with_report
+from wordsens.config.own import REPORT_KINDS, with_report
 from wordsens.config.schema import read_yaml
 from wordsens.errors import UserError
 
@@ -36,6 +36,7 @@ __all__ = [
     "AXES",
     "LAYERS_AXES",
     "MAP_KEYS",
+    "REPORT_KINDS",
     "RESERVED",
     "STUDY_AXES",
     "VOCABULARY_AXES",

@@ -39,6 +39,7 @@ RESERVED = (
     "attraction_table",
     "attention_table",
     "prompts_table",
+    "report_words",
     "write_report",
     "model_report",
     "draw_figure",

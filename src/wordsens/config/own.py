@@ -10,7 +10,8 @@ from typing import Any
 
 from wordsens.config.model import Plain, report_name
 
-KINDS = ("attention", "attraction", "layers", "vocabulary")
+# In the order of the report.
+REPORT_KINDS = ("layers", "attraction", "attention", "vocabulary")
 
 
 def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
@@ -53,7 +54,7 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     sentences = next(iter((filled.get("attention") or {}).values()), None)
     if isinstance(sentences, dict) and "sentences" in sentences:
         add("attention", {**sentences, "encoder": name}, f"{name}_attention")
-    for kind in KINDS:
+    for kind in REPORT_KINDS:
         key = f"{name}_{kind}"
         if key in filled.get(kind, {}):
             add("figures", {"kind": kind, "sweeps": [key], "default": False}, key)

@@ -73,7 +73,7 @@ def read_texts(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:
-    """The rows of a .csv or .jsonl file, or of a .txt of one text a line; .bz2 and .gz are unpacked.
+    """The rows of a .csv or .jsonl file, or of a .txt of one text a line (.bz2, .gz unpacked).
 
     Raises UserError, naming the line, where the file is not UTF-8 or breaks its format.
     """

@@ -159,7 +159,7 @@ class Encoder:
         return [], []
 
     def model(self, layers: int | None = None) -> Any:
-        """The transformers model with its first ``layers`` blocks (all), eager, float32, on the CPU.
+        """The transformers model with its first ``layers`` blocks (all): eager, float32.
 
         It is shared with ``hidden_states``: copy it before changing a weight.
         """

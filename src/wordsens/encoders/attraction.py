@@ -1,9 +1,9 @@
 """A Δ that attracts attention, and what it does to a trained encoder (Figure 3, right; Remark 5.2).
 
-Head h of the first block scores key x against query x_j by (W_Q x_j + b_Q)ᵀ W_K x, up to what is the
-same for all keys.  Along the top right singular vector u_h of W_QᵀW_K the scores move most.  Its
-sign is free; the one taken is that by which the text's queries attend more on average, Σ_j ⟨W_Q x_j +
-b_Q, W_K u_h⟩ ≥ 0.  The heads' vectors are averaged and scaled to the length of the token.
+Head h of the first block scores key x against query x_j by (W_Q x_j + b_Q)ᵀ W_K x, up to what is
+the same for all keys.  Along the top right singular vector u_h of W_QᵀW_K the scores move most.  Its
+sign is free; the one taken is that by which the text's queries attend more on average,
+Σ_j ⟨W_Q x_j + b_Q, W_K u_h⟩ ≥ 0.  The heads' vectors are averaged and scaled to the token's length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two prompts that differ in one word, put to an instruction-tuned causal model (Figure 1, right)."""
+"""Prompts that differ in one word, put to an instruction-tuned causal model (Figure 1, right)."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def prompts_table(
         ids = model.prompt_ids(prompt)
         if len(ids) + tokens > model.max_tokens:
             raise UserError(
-                f"{key}.prompts[{number}]: {len(ids)} tokens and an answer of up to {tokens} do not "
-                f"fit into the context of {model.max_tokens}; shorten the prompt"
+                f"{key}.prompts[{number}]: {len(ids)} tokens and an answer of up to {tokens} do "
+                f"not fit into the context of {model.max_tokens}; shorten the prompt"
             )
         batch = torch.tensor([ids], device=model.model.device)
         with torch.inference_mode():

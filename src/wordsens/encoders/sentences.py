@@ -65,8 +65,8 @@ def attraction_table(
     joint = "_" if key.endswith("title") else "."
     if not 0 <= position < len(ids):
         raise UserError(
-            f"{key}{joint}position: is {position}, but the text has {len(ids)} word pieces; allowed: 0 to "
-            f"{len(ids) - 1}"
+            f"{key}{joint}position: is {position}, but the text has {len(ids)} word pieces; "
+            f"allowed: 0 to {len(ids) - 1}"
         )
     whole, before = _whole(model, ids, f"{key}.text")
     found = attract(model, whole, before + position, draws=draws, stream=stream)
@@ -96,7 +96,12 @@ def attraction_table(
 
 
 def chosen_text(
-    model: LayeredEncoder, text: str | None, data: str | Path | None, tokens: int, stream: Stream, key: str
+    model: LayeredEncoder,
+    text: str | None,
+    data: str | Path | None,
+    tokens: int,
+    stream: Stream,
+    key: str,
 ) -> list[int]:
     """The word pieces of a text, or of a sample of ``tokens`` tokens drawn from a dataset."""
     if text is not None:

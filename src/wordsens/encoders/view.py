@@ -1,8 +1,8 @@
 """A trained encoder as a one-token view: hidden states as a function of the changed words.
 
 A *set* of the view is one set of changed positions together with one layer l, and
-F(v) = ‖H_l(X^I(v − x_I)) − H_l(X)‖².  Tokens of a trained encoder have lengths of their own; the view
-counts each in units of ‖x_i‖/√d, in which every token has length √d and ‖Δ‖ ≤ √d means, as in
+F(v) = ‖H_l(X^I(v − x_I)) − H_l(X)‖².  Tokens of a trained encoder have lengths of their own; the
+view counts each in units of ‖x_i‖/√d, in which every token has length √d and ‖Δ‖ ≤ √d means, as in
 equation (4), that a word moves by at most its own length.
 """
 

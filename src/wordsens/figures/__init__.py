@@ -27,6 +27,10 @@ KINDS = {
     "tradeoff": "wordsens.figures.tradeoff",
     "change": "wordsens.figures.change",
     "vocabulary": "wordsens.figures.vocabulary",
+    "layers": "wordsens.figures.layers",
+    "attraction": "wordsens.figures.attraction",
+    "attention": "wordsens.figures.attention",
+    "prompts": "wordsens.figures.prompts",
 }
 
 
