@@ -16,9 +16,9 @@ def report_study(report):
 def report_page(wildcards):
     """The page to make; who asks for it without an encoder is told how."""
     if cfg.report is None:
-        raise WorkflowError(
-            "model_report needs an encoder: snakemake model_report --config encoder=PATH texts=FILE"
-        )
+        # Any other exception in an input function is printed with a traceback.
+        print("model_report needs --config encoder=PATH texts=FILE", file=sys.stderr)
+        raise SystemExit(1)
     return f"results/model_report/{cfg.report}/report.md"
 
 

@@ -54,10 +54,11 @@ def attraction_table(
 ) -> pd.DataFrame:
     """What the attracting Δ does to a text (``attract``), as one tidy table.
 
-    quantity "relative_change" has one row per layer, under perturbation "attracting" and, for each
-    draw, "noise"; "attention" has one row per query and key of the first head, under "none" and
-    "attracting"; "attention_to_word" is the attention that the changed word gets, averaged over
-    all queries, of every head.  Raises UserError for a position that the text does not have.
+    quantity "relative_change" has one row per layer, under the perturbations of ``DIRECTIONS`` and,
+    for each draw, "noise"; "attention" has one row per query and key of the first head, under
+    "none" and ``DIRECTIONS``; "attention_to_word" is the attention that the changed word gets,
+    averaged over all queries, of every head.  Raises UserError for a position that the text does
+    not have.
     """
     import pandas as pd
 
@@ -70,13 +71,16 @@ def attraction_table(
         )
     whole, before = _whole(model, ids, f"{key}.text")
     found = attract(model, whole, before + position, draws=draws, stream=stream)
-    layers = range(len(found.attracting))
-    frames = [_long("relative_change", "attracting", found.attracting.tolist(), layer=layers)]
+    layers = range(model.depth + 1)
+    frames = [
+        _long("relative_change", name, change.tolist(), layer=layers)
+        for name, change in found.change.items()
+    ]
     frames += [
         _long("relative_change", "noise", noise.tolist(), layer=layers).assign(draw=draw)
         for draw, noise in enumerate(found.noise)
     ]
-    for name, scores in (("none", found.before), ("attracting", found.after)):
+    for name, scores in found.scores.items():
         to_word = scores[:, :, before + position].mean(1).tolist()
         heads = range(len(to_word))
         frames.append(_long("attention_to_word", name, to_word, head=heads))

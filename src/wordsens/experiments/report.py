@@ -20,7 +20,8 @@ def page(
 ) -> str:
     """The report as Markdown, its figures named beside it.
 
-    ``tables`` are the entries' tables by the names of their figures, which end in their kind, ``words`` the table of ``report_words``.
+    ``tables`` are the entries' tables by the names of their figures, which end in their kind;
+    ``words`` is that of ``report_words``.
     """
     lines = [
         f"# Word sensitivity of {settings['encoder']}",
@@ -52,9 +53,9 @@ def _layers(table: pd.DataFrame) -> Iterator[str]:
     yield ""
     yield (
         "The largest relative change of a layer's hidden states that a search by gradient found "
-        "when the first word moves by at most its own length, ‖Δ‖ ≤ ‖x_i‖, behind the embedding layer. "
-        "Mean over texts; a lower bound on the word sensitivity. Layer 0 is the moved word itself. "
-        "Random weights are the same architecture before training."
+        "when the first word moves by at most its own length, ‖Δ‖ ≤ ‖x_i‖, behind the embedding "
+        "layer. Mean over texts; a lower bound on the word sensitivity. Layer 0 is the moved word "
+        "itself. Random weights are the same architecture before training."
     )
     yield ""
     lengths = sorted(table["n"].unique())
@@ -82,7 +83,7 @@ def _words(words: pd.DataFrame, layers: pd.DataFrame) -> Iterator[str]:
     yield ""
     yield (
         "The same word of the same text (the first trial) replaced by another word of the "
-        "encoder's vocabulary. Every change is exact; which words were run, of all, the gradient chose. "
+        "encoder's vocabulary. Every change is exact; which words were run the gradient chose. "
         "Distances are in units of the word's own length; the search above may go as far as 1."
     )
     yield ""
@@ -108,11 +109,13 @@ def _attraction(table: pd.DataFrame) -> Iterator[str]:
     last = changes[changes["layer"] == changes["layer"].max()]
     value = last.groupby("perturbation")["value"].mean()
     yield (
-        f"One of {n} tokens moves by its own length along the direction that the first block's "
-        "heads respond to most. The attention it gets, averaged over queries and heads, goes from "
-        f"{mean['none']:.4f} to {mean['attracting']:.4f} (1/n = {1 / n:.4f}). The last layer "
-        f"changes by {value['attracting']:.3f}, and by {value['noise']:.3f} under Gaussian noise of "
-        "the same length."
+        f"One of {n} tokens moves by its own length in two directions that attract the first "
+        "block's attention: along the heads' top singular vectors, and along what all queries "
+        "together respond to most. The attention it gets, averaged over queries and heads, goes "
+        f"from {mean['none']:.4f} to {mean['singular']:.4f} and {mean['queries']:.4f} (1/n = "
+        f"{1 / n:.4f}). The last layer changes by {value['singular']:.3f} and "
+        f"{value['queries']:.3f}, and by {value['noise']:.3f} under Gaussian noise of the same "
+        "length."
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEEDED = ("sentence", "query", "key", "query_piece", "key_piece", "weight")
-COLOURS = "cividis"
+COLOURS = "YlGnBu"
 READABLE = 30  # word pieces up to which each has its name at the axes
 
 
@@ -41,15 +41,15 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     size = (3.1 * columns + 0.8, 3.1 * len(rows))
     drawn, axes = plt.subplots(len(rows), columns, figsize=size, squeeze=False)
     for row, sentences in zip(axes, rows, strict=True):
+        meshes: list[QuadMesh] = []
         top = max(part["weight"].max() for _, part in sentences)
-        mesh = None
         for panel, (sentence, part) in zip(row, sentences, strict=False):
             pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
-            mesh = squares(panel, part["weight"].to_numpy(), pieces, top)
+            meshes.append(squares(panel, part["weight"].to_numpy(), pieces, top))
             panel.set_title(f"“{sentence}”" if len(sentence) < 45 else "", style="italic")
         for panel in row[len(sentences) :]:
             panel.set_axis_off()
-        drawn.colorbar(mesh, ax=row.tolist(), shrink=0.75, pad=0.02, label="attention score")
+        drawn.colorbar(meshes[0], ax=row.tolist(), shrink=0.75, pad=0.02, label="attention score")
     return drawn, pd.concat(tables.values(), ignore_index=True)
 
 
@@ -67,7 +67,7 @@ def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -
     if count <= READABLE:
         small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8}
         places = np.arange(count) + 0.5
-        axes.set_xticks(places, pieces, rotation=45 if count < 9 else 90, **small)
+        axes.set_xticks(places, pieces, rotation=90, **small)
         axes.set_yticks(places, pieces, **small)
     axes.set_xlabel("key")
     axes.set_ylabel("query")

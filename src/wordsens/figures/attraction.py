@@ -1,8 +1,8 @@
-"""A Δ that attracts attention, a row per entry (as in the paper's Figure 3, right).
+"""Δ that attract attention, a row per entry (as in the paper's Figure 3, right).
 
-Left, the relative change of every layer under Δ and under Gaussian noise of its length, mean and
-band of one standard deviation over draws; then the first head's attention without and with Δ on one
-colour scale, the key that moved marked.
+Left, the relative change of every layer under either Δ and under Gaussian noise of its length, mean
+and band of one standard deviation over draws; then the first head's attention without and with each
+Δ on one colour scale, the key that moved marked.  Above stands the mean attention that it gets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEEDED = ("quantity", "perturbation", "layer", "head", "draw", "query", "value", "tokens")
-TITLES = {"none": "unchanged", "attracting": r"with $\Delta$"}
+TITLES = {"none": "unchanged", "singular": r"singular vectors", "queries": "mean query"}
+NOISE = "Gaussian noise"
 
 
 def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
@@ -38,10 +39,10 @@ def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.Da
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
-    """A row of three panels per entry; returns the figure and the numbers drawn in it."""
-    size = (11.2, 3.5 * len(tables))
+    """A row of four panels per entry; returns the figure and the numbers drawn in it."""
+    size = (13.2, 3.5 * len(tables))
     drawn, axes = plt.subplots(
-        len(tables), 3, figsize=size, squeeze=False, width_ratios=(1.1, 1, 1)
+        len(tables), 4, figsize=size, squeeze=False, width_ratios=(1.15, 1, 1, 1)
     )
     for row, table in zip(axes, tables.values(), strict=True):
         change(row[0], table)
@@ -54,15 +55,16 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 def change(axes: Axes, table: pd.DataFrame) -> None:
     """Relative change of every layer."""
     changes = table[table["quantity"] == "relative_change"]
-    looks = style.looks(2)
-    found = changes[changes["perturbation"] == "attracting"].sort_values("layer")
+    edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
+    handles = []
+    for look, name in zip(style.looks(2), ("queries", "singular"), strict=True):
+        found = changes[changes["perturbation"] == name].sort_values("layer")
+        label = rf"$\Delta$: {TITLES[name]}"
+        handles += axes.plot(found["layer"], found["value"], label=label, **(edge | look))
     noise = changes[changes["perturbation"] == "noise"].groupby("layer")["value"]
     mean, std = noise.mean(), noise.std()
-    look: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5} | looks[0]
-    handles = axes.plot(found["layer"], found["value"], label=r"attracting $\Delta$", **look)
-    handles += style.mean_and_band(
-        axes, mean.index.to_series(), mean, std, label="Gaussian noise", **looks[1]
-    )
+    grey: dict[str, Any] = {"color": style.NEUTRAL, "marker": "^", "label": NOISE}
+    handles += style.mean_and_band(axes, mean.index.to_series(), mean, std, **grey)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(r"layer $l$")
@@ -73,7 +75,7 @@ def change(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def scores(axes: Any, table: pd.DataFrame) -> QuadMesh:
-    """The first head's attention before and after, on two axes with one scale."""
+    """The first head's attention before and after, on three axes with one scale."""
     shown = table[table["quantity"] == "attention"]
     top, position = shown["value"].max(), int(shown["position"].iloc[0])
     meshes = []
@@ -91,5 +93,8 @@ def scores(axes: Any, table: pd.DataFrame) -> QuadMesh:
         ]
         if "of" in table:
             received = received[received["of"] == shown["of"].iloc[0]]
-        panel.set_title(f"{title}: {received['value'].iloc[0]:.3f} to the word", fontsize=10)
+        panel.set_title(f"{title}: {received['value'].iloc[0]:.3f} to the word", fontsize=9.5)
+        if panel is not axes[0]:
+            panel.set_ylabel("")
+            panel.set_yticks([])
     return meshes[0]
