@@ -69,14 +69,22 @@ def job(snakemake: Any) -> Iterator[None]:
 
 
 def torch_device(name: str) -> str:
-    """The device that "auto" means here; "cuda" without one is the user's error."""
+    """The device that "auto" means here; "cuda" without one is the user's error.
+
+    Of several CUDA devices one that no other job uses becomes the current one.
+    """
+    if name == "cpu":
+        return "cpu"
     import torch
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        from wordsens.devices import take_device
+
+        torch.cuda.set_device(take_device())
+        return "cuda"
+    if name == "cuda":
         raise UserError(
             "config.yaml: device: cuda, but torch finds no CUDA device here; "
             "use cpu or auto, or install a CUDA build of torch"
         )
-    return name
+    return "cpu"

@@ -62,6 +62,25 @@ def test_synthetic_figures_need_no_asset(folder: Path) -> None:
     assert not {"embed", "fetch_corpus", "fetch_encoder"} & set(jobs)
 
 
+@pytest.mark.parametrize(
+    ("device", "cap", "wanted"),
+    [
+        ("auto", [], False),
+        ("auto", ["--resources", "gpu=2"], True),
+        ("auto", ["--resources", "gpu=0"], False),
+        ("cuda", [], True),
+        ("cpu", ["--resources", "gpu=2"], False),
+    ],
+)
+def test_jobs_ask_for_a_card(folder: Path, device: str, cap: list[str], wanted: bool) -> None:
+    config = folder / f"{device}.yaml"
+    config.write_text(f"device: {device}\n")
+    done = snakemake("-n", "figure3_raf", *cap, "--configfile", str(config), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    config.unlink()
+    assert ("gpu=1" in done.stdout + done.stderr) is wanted
+
+
 def test_copy_in_a_path_with_a_space(tmp_path: Path) -> None:
     copy = tmp_path / "a copy"
     copy.mkdir()

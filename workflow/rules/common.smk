@@ -48,8 +48,10 @@ layers_spaces = {
     for name, study in cfg.layers.items()
 }
 layers_pattern = Paramspace(pd.DataFrame(columns=LAYERS_AXES)).wildcard_pattern
-# Slurm needs to know; a local run with device: auto takes what it finds.
-gpus = 1 if cfg.device == "cuda" else 0
+# With device: auto a run asks for cards only when it is told how many (--resources gpu=N).
+cards = workflow.global_resources.get("gpu")
+cards = getattr(cards, "value", cards)  # a plain number in older versions of Snakemake
+gpus = 1 if cfg.device == "cuda" or (cfg.device == "auto" and cards) else 0
 
 
 def code(script):

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from wordsens.errors import UserError
+from wordsens.kernels import fused
 from wordsens.kernels.vocabulary import changed_rows, changed_rows_expanded, expand
 from wordsens.maps import FeatureMap
 from wordsens.maps.attention import AttentionMap, AttentionState
@@ -206,7 +207,8 @@ class _Head:
         member[positions, torch.arange(len(positions), device=positions.device)] = True
         heavy = (self.s > HEAVY) & ~member
         self.keep = (~(heavy | member)).to(self.s.dtype)
-        few = len(positions) <= FEW
+        # the kernel for a card adds up term by term, for any number of positions
+        few = len(positions) <= FEW or fused(self.s)
         self.expansion = None if few else expand(self.s, self.lean, self.away, self.keep)
 
         self.row, self.at = heavy.nonzero(as_tuple=True)
