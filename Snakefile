@@ -2,6 +2,7 @@
 #     snakemake --cores 2               every figure that config.yaml does not mark default: false
 #     snakemake --cores 2 figure2_rf    one figure and only what it needs
 #     snakemake --cores 2 tables        the tables of all sweeps
+#     snakemake --cores 2 model_report --config encoder=PATH texts=FILE    a report on your encoder
 import os
 
 from snakemake.utils import Paramspace, min_version
@@ -24,13 +25,21 @@ if config.get("container"):
 
 
 wildcard_constraints:
-    **dict.fromkeys((*AXES, *STUDY_AXES), "[0-9]+"),
+    **dict.fromkeys((*AXES, *STUDY_AXES, *VOCABULARY_AXES), "[0-9]+"),
     corpus="|".join(cfg.corpora) or "-",
     encoder="|".join(cfg.encoders) or "-",
     dataset="|".join(cfg.datasets) or "-",
     sweep="|".join(cfg.sweeps) or "-",
     study="|".join(cfg.generalization) or "-",
+    vocabulary="|".join(cfg.vocabulary) or "-",
+    layers="|".join(cfg.layers) or "-",
+    weights="pretrained|random",
+    attraction="|".join(cfg.attraction) or "-",
+    attention="|".join(cfg.attention) or "-",
+    model="|".join(cfg.models) or "-",
+    prompts="|".join(cfg.prompts) or "-",
     figure="|".join(cfg.figures) or "-",
+    report=cfg.report or "-",
 
 
 localrules:
@@ -38,6 +47,7 @@ localrules:
     tables,
     fetch_corpus,
     fetch_encoder,
+    fetch_model,
 
 
 rule all:
@@ -48,11 +58,20 @@ rule all:
 
 rule tables:
     input:
-        expand("results/tables/{name}.csv", name=[*cfg.sweeps, *cfg.generalization]),
+        expand(
+            "results/tables/{name}.csv",
+            name=[
+                *(*cfg.sweeps, *cfg.generalization, *cfg.vocabulary, *cfg.layers),
+                *(*cfg.attraction, *cfg.attention, *cfg.prompts),
+            ],
+        ),
 
 
 include: "workflow/rules/assets.smk"
 include: "workflow/rules/embeddings.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/generalization.smk"
+include: "workflow/rules/vocabulary.smk"
+include: "workflow/rules/encoders.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"

@@ -27,6 +27,7 @@ _HOMES = {
     "VocabularySensitivity": "wordsens.search.vocabulary",
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
+    "layer_sensitivity": "wordsens.encoders.sensitivity",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -39,7 +39,7 @@ def test_default_run_from_another_directory(folder: Path) -> None:
     jobs = planned(snakemake("-n", cwd=folder))
     assert jobs["fetch_corpus"] == jobs["fetch_encoder"] == 1
     assert jobs["embed"] == 2
-    assert jobs["draw_figure"] == 14, "long_context is not part of the default run"
+    assert jobs["draw_figure"] == 19, "long_context is not part of the default run"
     assert list(folder.iterdir()) == [folder / ".snakemake"] or not list(folder.iterdir())
 
 
@@ -47,6 +47,29 @@ def test_one_figure_runs_only_what_it_needs(folder: Path) -> None:
     jobs = planned(snakemake("-n", "figure2_rf", cwd=folder))
     assert jobs["sensitivity_cell"] == 18
     assert jobs["sweep_table"] == jobs["draw_figure"] == 1
+
+
+def test_discrete_words_run_one_cell_per_length(folder: Path) -> None:
+    jobs = planned(snakemake("-n", "vocabulary", cwd=folder))
+    assert jobs["vocabulary_cell"] == 2 * 3
+    assert jobs["vocabulary_table"] == 2
+    assert jobs["word_pieces"] == jobs["embed"] == jobs["fetch_encoder"] == 1
+    assert "sensitivity_cell" not in jobs
+
+
+def test_trained_figures_plan_a_cell_per_weights_and_length(folder: Path) -> None:
+    jobs = planned(snakemake("-n", "layers", "figure1_prompts", cwd=folder))
+    assert jobs["layers_cell"] == 2 * 4
+    assert jobs["layers_table"] == jobs["prompts_table"] == jobs["fetch_model"] == 1
+    jobs = planned(snakemake("-n", "figure1_attention", cwd=folder))
+    assert set(jobs) == {"fetch_encoder", "attention_table", "draw_figure", "figure1_attention"}
+
+
+def test_a_report_without_an_encoder_says_how(folder: Path) -> None:
+    done = snakemake("-n", "model_report", cwd=folder)
+    assert done.returncode == 1
+    assert "model_report needs --config encoder=PATH" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_synthetic_figures_need_no_asset(folder: Path) -> None:

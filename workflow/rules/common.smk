@@ -5,7 +5,14 @@ import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, STUDY_AXES, load_or_exit
+from wordsens.config import (
+    AXES,
+    LAYERS_AXES,
+    REPORT_KINDS,
+    STUDY_AXES,
+    VOCABULARY_AXES,
+    load_or_exit,
+)
 from wordsens.provenance import fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
@@ -29,6 +36,16 @@ study_spaces = {
     for name, study in cfg.generalization.items()
 }
 study_pattern = Paramspace(pd.DataFrame(columns=STUDY_AXES)).wildcard_pattern
+vocabulary_spaces = {
+    name: Paramspace(pd.DataFrame(study.points(), columns=VOCABULARY_AXES))
+    for name, study in cfg.vocabulary.items()
+}
+vocabulary_pattern = Paramspace(pd.DataFrame(columns=VOCABULARY_AXES)).wildcard_pattern
+layers_spaces = {
+    name: Paramspace(pd.DataFrame(study.points(), columns=LAYERS_AXES))
+    for name, study in cfg.layers.items()
+}
+layers_pattern = Paramspace(pd.DataFrame(columns=LAYERS_AXES)).wildcard_pattern
 # With device: auto a run asks for cards only when it is told how many (--resources gpu=N).
 cards = workflow.global_resources.get("gpu")
 cards = getattr(cards, "value", cards)  # a plain number in older versions of Snakemake
@@ -121,3 +138,51 @@ def study_mem_mb(wildcards, attempt):
     if study["map"] == "rf":
         floats += 60 * p * size + p * d * size
     return attempt * min(60000, 800 + 1.2 * floats // 10**6)
+
+
+def discrete_cells(wildcards):
+    """The cell files of one vocabulary study."""
+    points = vocabulary_spaces[wildcards.vocabulary].instance_patterns
+    return [f"results/vocabulary/{wildcards.vocabulary}/{point}.h5" for point in points]
+
+
+def discrete_cell(wildcards):
+    """All parameters of one cell."""
+    point = {axis: int(wildcards[axis]) for axis in VOCABULARY_AXES}
+    return cfg.vocabulary[wildcards.vocabulary].cell(cfg.seed, **point)
+
+
+def discrete_mem_mb(wildcards, attempt):
+    """Rough memory of a cell: the vocabulary's vectors, score matrices, and a block of features."""
+    d, n = (int(wildcards[axis]) for axis in VOCABULARY_AXES)
+    wide = (
+        8 * 3 * n * d * d
+        if cfg.vocabulary[wildcards.vocabulary].shared["map"] == "rf"
+        else 0
+    )
+    return attempt * min(60000, 2500 + (8 * 8 * n * n + wide) // 10**6)
+
+
+def layers_cells(wildcards):
+    """The cell files of one study of an encoder's layers."""
+    points = layers_spaces[wildcards.layers].instance_patterns
+    return [f"results/layers/{wildcards.layers}/{point}.h5" for point in points]
+
+
+def layers_encoder(wildcards):
+    """The name of the encoder that a study of layers searches."""
+    dataset = cfg.datasets[cfg.layers[wildcards.layers].dataset]
+    return dataset.settings["encoder"]
+
+
+def layers_cell(wildcards):
+    """All parameters of one cell."""
+    study = cfg.layers[wildcards.layers]
+    point = study.cell(cfg.seed, weights=wildcards.weights, n=int(wildcards.n))
+    return {**point, "encoder": layers_encoder(wildcards)}
+
+
+def attraction_data(wildcards):
+    """The embeddings that an attraction takes its text from; nothing for a text of its own."""
+    dataset = cfg.attraction[wildcards.attraction].get("dataset")
+    return [f"results/embeddings/{dataset}.h5"] if dataset else []

@@ -132,7 +132,7 @@ def search(
                 found = published_ascent(part, noise, rate=rate, steps=steps, features=size)
                 names = ["random"] * effort.starts
             else:
-                starting, names = _starts(part, noise)
+                starting, names = starting_points(part, noise)
                 found = climb(part, starting, anneal=effort.anneal, steps=effort.steps)
             founds.append(found)
             bounds.append(part.bound())
@@ -228,7 +228,7 @@ def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None =
     return effort if starts is None else replace(effort, starts=starts)
 
 
-def _starts(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
+def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
     """The view's own directions and random ones, half of each at most, S in all."""
     total = noise.shape[2]
     known = list(view.directions().items())[: total // 2]

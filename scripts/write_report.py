@@ -1,0 +1,29 @@
+"""The page of a report on the user's encoder, with its figures and tables in one folder."""
+
+import shutil
+from pathlib import Path
+
+from wordsens.scripting import job
+
+with job(snakemake):
+    import json
+
+    import pandas as pd
+
+    from wordsens.data.assets import read_asset, replacing
+    from wordsens.data.embeddings import open_embeddings
+    from wordsens.experiments.report import page
+    from wordsens.experiments.vocabulary_table import write_page
+
+    folder = Path(snakemake.output.page).parent
+    for path in [*snakemake.input.figures, *snakemake.input.tables, snakemake.input.words]:
+        with replacing(folder / Path(path).name) as beside:
+            shutil.copyfile(path, beside)
+    text = page(
+        snakemake.params.settings,
+        {Path(path).stem: pd.read_csv(path) for path in snakemake.input.tables},
+        pd.read_csv(snakemake.input.words, keep_default_na=False),
+        json.loads(open_embeddings(snakemake.input.embeddings).attributes["counts"]),
+        read_asset(snakemake.input.encoder)["weights"],
+    )
+    write_page(text, snakemake.output.page)
