@@ -151,7 +151,7 @@ def test_every_figure_has_a_caption_from_its_own_data(browser: Browser, figure: 
     for sweep in CONFIG["figures"][figure]["sweeps"]:
         settings = (CONFIG["sweeps"] | CONFIG["generalization"])[sweep]
         sizes = ", ".join(map(str, settings["n"]))
-        expected = f"{sweep}: map {settings['map']} on synthetic; d = 8; n = {sizes};"
+        expected = f"{sweep}: map {settings['map']}; dataset synthetic; d = 8; n = {sizes};"
         assert expected in text
         assert "2 trials at each point" in text
 

@@ -56,6 +56,8 @@ CATEGORIES = {
     **dict.fromkeys(
         ("generalization", "tradeoff", "change"), "Generalization on a changed word"
     ),
+    **dict.fromkeys(("attention", "attraction", "layers", "prompts"), "Trained models"),
+    "vocabulary": "Discrete words",
 }
 
 
@@ -186,3 +188,24 @@ def attraction_data(wildcards):
     """The embeddings that an attraction takes its text from; nothing for a text of its own."""
     dataset = cfg.attraction[wildcards.attraction].get("dataset")
     return [f"results/embeddings/{dataset}.h5"] if dataset else []
+
+
+def report_entries():
+    """The figures of the report, in its order; nothing without an encoder."""
+    names = [f"{cfg.report}_{kind}" for kind in REPORT_KINDS]
+    return [name for name in names if name in cfg.figures] if cfg.report else []
+
+
+def report_study(report):
+    """The lengths and the dataset of the report's search of layers."""
+    study = cfg.layers[f"{report}_layers"]
+    return {"dataset": study.dataset, "n": study.axes["n"]}
+
+
+def report_page(wildcards):
+    """The page to make; who asks for it without an encoder is told how."""
+    if cfg.report is None:
+        # Any other exception in an input function is printed with a traceback.
+        print("model_report needs --config encoder=PATH texts=FILE", file=sys.stderr)
+        raise SystemExit(1)
+    return f"results/model_report/{cfg.report}/report.md"

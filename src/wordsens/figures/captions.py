@@ -1,7 +1,7 @@
 """A figure's caption in words: what its kind shows, and what these tables hold.
 
 The first part is the description of the figure's own module, so that a new kind brings its caption
-along; the second is read off the tables: map, data, sizes, trials, and how far bounds lie away.
+along; the second is read off the tables: map or encoder, data, sizes, trials, how far bounds lie.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AXES = {"d": "d", "n": "n", "N": "N", "depth": "depth", "words": "words changed"}
+SUBJECTS = ("map", "encoder", "model", "weights", "dataset")
 LISTED = 8  # more values than that are given as a range
 
 
@@ -56,28 +57,28 @@ def _shown(table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _contents(table: pd.DataFrame) -> str:
-    parts = [f"map {table['map'].iloc[0]}"]
-    if "dataset" in table:
-        parts[0] += f" on {table['dataset'].iloc[0]}"
+    parts = [f"{what} {_listed(list(table[what].unique()))}" for what in SUBJECTS if what in table]
     axes = [axis for axis in AXES if axis in table]
     for axis in axes:
         values = sorted(table[axis].unique())
         if axis not in ("depth", "words") or values != [1]:
             parts.append(f"{AXES[axis]} = {_listed(values)}")
-    trials = table.groupby(axes)["trial"].nunique()
-    parts.append(f"{_listed(sorted(set(trials)))} trials at each point")
+    if "trial" in table and axes:
+        trials = table.groupby(axes)["trial"].nunique()
+        parts.append(f"{_listed(sorted(set(trials)))} trials at each point")
     if "sup" in table:
         parts.append(
             f"word sensitivity found from {table['sup'].min():.3g} to {table['sup'].max():.3g}"
         )
-        known = table[table["bound"].notna()] if "bound" in table else table[:0]
+    if "sup" in table and "bound" in table:
+        known = table[table["bound"].notna()]
         ratio = (known["bound"] / known["sup"]).mean()
         parts.append(
             f"upper bounds on average {ratio:.2f} times the value found"
             if len(known)
             else "no upper bound is known"
         )
-    elif "loss" in table:
+    if "loss" in table:
         parts.append(f"searches for {', '.join(dict.fromkeys(table['loss']))}")
     return "; ".join(parts)
 
