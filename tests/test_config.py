@@ -92,7 +92,7 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         (
             "corpora.mine",
             {"source": "file", "path": "x.xls"},
-            ["corpora.mine.path", ".csv or .jsonl"],
+            ["corpora.mine.path", ".csv, .jsonl or .txt"],
         ),
         ("corpora.mine", {"source": "file", "path": "no.csv"}, ["no.csv does not exist"]),
         ("encoders.mine", {"source": "file", "path": "nowhere"}, ["nowhere does not exist"]),
@@ -107,6 +107,24 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         ("generalization.rf_trained.dataset", "review", ["datasets lacks", "did you mean reviews"]),
         ("generalization.rf_trained.n", [121], ["at most 120"]),
         ("generalization.rf", {"map": "rf"}, ["generalization.rf.dataset: missing"]),
+        ("vocabulary.raf_vocabulary.map", "drf", ["is 'drf'", "rf, raf, relu_raf, qkv"]),
+        ("vocabulary.raf_vocabulary.heads", 2, ["vocabulary.raf_vocabulary.heads", "only for qkv"]),
+        ("vocabulary.raf_vocabulary.n", [251], ["dataset reviews", "at most 250"]),
+        ("vocabulary.raf_vocabulary.positions", [10], ["positions", "0 to 9"]),
+        ("vocabulary.raf_vocabulary.positions", "random:11", ["at most random:10"]),
+        ("vocabulary.raf_vocabulary.candidates", "frequent:0", ["all, frequent:N or a list"]),
+        ("vocabulary.raf_vocabulary.candidates", [], ["all, frequent:N or a list"]),
+        (
+            "vocabulary.raf_vocabulary.vectors",
+            "layer_0",
+            ["static, layer0", "did you mean layer0?"],
+        ),
+        ("vocabulary.raf_vocabulary.dataset", "review", ["datasets lacks", "did you mean reviews"]),
+        ("vocabulary.raf_vocabulary.dataset", "synthetic", ["has no words", "source: text"]),
+        ("datasets.reviews.layer", 2, ["raf_layer0.vectors", "layer is 2", "layer: 0"]),
+        ("vocabulary.raf", {"map": "raf"}, ["vocabulary.raf.dataset: missing"]),
+        ("figures.vocabulary.sweeps", ["raf"], ["which vocabulary lacks", "raf_vocabulary"]),
+        ("figures.vocabulary.N", [100], ["figures.vocabulary.N", "only for generalization"]),
         ("figures.figure2.N", [100], ["figures.figure2.N", "only for generalization"]),
         ("figures.figure4.sweeps", ["rf"], ["generalization lacks", "rf_trained"]),
         ("datasets.synthetic.tokens", 5, ["datasets.synthetic.tokens", "no such key"]),
@@ -203,6 +221,97 @@ def test_another_value_on_an_axis_leaves_other_cells_as_they_are() -> None:
     after = load(changed({"sweeps.rf.n": [10, 20]}), [], SCHEMA)
     point = {"d": 96, "n": 10, "depth": 1, "words": 1}
     assert before.sweeps["rf"].cell(1, **point) == after.sweeps["rf"].cell(1, **point)
+
+
+def test_names_of_tables_are_used_once() -> None:
+    study = {"map": "raf", "dataset": "reviews", "d": [8], "n": [8]}
+    for name, section in (("raf", "sweeps"), ("raf_trained", "generalization")):
+        (line,) = mistakes({f"vocabulary.{name}": study})
+        assert f"vocabulary.{name}: is also a name of {section}" in line
+
+
+def test_vocabulary_cells_and_their_defaults() -> None:
+    loaded = load(DEFAULT, [], SCHEMA)
+    study = loaded.vocabulary["relu_raf_vocabulary"]
+    assert study.points() == [{"d": 384, "n": n} for n in (10, 50, 250)]
+    cell = study.cell(loaded.seed, d=384, n=50)
+    assert cell == {
+        "study": "relu_raf_vocabulary",
+        "seed": 2024,
+        "map": "relu_raf",
+        "dataset": "reviews",
+        "d": 384,
+        "n": 50,
+        "vectors": "static",
+        "candidates": "all",
+        "special": False,
+        "positions": "all",
+        "trials": 2,
+        "top": 10,
+        "compare": True,
+        "precision": "float32",
+    }
+
+
+def test_layers_cells_spell_weights_and_n() -> None:
+    loaded = load(DEFAULT, [], SCHEMA)
+    study = loaded.layers["trained_layers"]
+    assert study.points()[0] == {"weights": "pretrained", "n": 10}
+    assert len(study.points()) == 2 * len(study.axes["n"])
+    cell = study.cell(loaded.seed, weights="random", n=25)
+    assert cell["study"] == "trained_layers"
+    assert (cell["weights"], cell["n"]) == ("random", 25)
+    assert cell["perturb"] == "layer0"
+    assert cell["special_tokens"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"layers.x": {"dataset": "synthetic", "n": [8]}},
+            "layers.x.dataset: is 'synthetic', which",
+        ),
+        ({"layers.x": {"dataset": "review", "n": [8]}}, "did you mean reviews?"),
+        ({"layers.raf": {"dataset": "reviews", "n": [8]}}, "is also a name of sweeps"),
+        ({"layers.trained_layers.weights": ["trained"]}, "pretrained, random"),
+        ({"attraction.trained_attraction.dataset": "reviews"}, "either a text or a dataset"),
+        ({"attraction.trained_attraction.encoder": "bert"}, "which encoders lacks"),
+        ({"attraction.trained_attraction.position": -1}, "position: is -1"),
+        ({"attention.love.sentences": []}, "attention.love.sentences: is []"),
+        ({"prompts.film.model": "smol"}, "did you mean smollm2?"),
+        ({"prompts.film.answers": ["Yes"]}, "prompts.film.answers"),
+        ({"models.mine": {"source": "file", "path": "no/such.gguf"}}, "does not exist"),
+        ({"figures.layers.sweeps": ["raf"]}, "which layers lacks"),
+        ({"encoder": "no/folder"}, "no/folder does not exist"),
+    ],
+)
+def test_mistakes_in_studies_of_trained_models(change: dict[str, Any], says: str) -> None:
+    assert any(says in line for line in mistakes(change))
+
+
+def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "my texts.txt"
+    texts.write_text("w1 w2\n")
+    change = {"encoder": str(tiny_bert), "texts": str(texts), "report": {"n": [8, 12]}}
+    loaded = load(changed(change), [], SCHEMA)
+    assert loaded.report == "own_tiny_bert"
+    assert loaded.corpora["own_tiny_bert"].settings["labelled"] is False
+    assert loaded.datasets["own_tiny_bert"].settings["tokens"] == 12
+    assert loaded.layers["own_tiny_bert_layers"].axes["n"] == [8, 12]
+    assert loaded.vocabulary["own_tiny_bert_vocabulary"].axes["d"] == [16]
+    kinds = [name for name in loaded.figures if name.startswith("own_tiny_bert_")]
+    assert len(kinds) == 4
+    assert not any(loaded.figures[name].default for name in kinds)
+    assert load(DEFAULT, [], SCHEMA).report is None
+    (line,) = mistakes({"encoder": str(tiny_bert)})
+    assert "report.n: is 128" in line
+    assert "at most 64" in line
+    known = load(changed({"encoder": str(tiny_bert), "report": {"n": [8]}}), [], SCHEMA)
+    assert known.datasets["own_tiny_bert"].settings["corpus"] == "reviews"
+    lines = mistakes(change | {"texts": str(tmp_path / "none.txt")})
+    assert any("none.txt does not exist" in line for line in lines)
+    assert any("n" in line for line in mistakes(change | {"report": {"n": "many"}}))
 
 
 def test_documents_and_their_longest_sample() -> None:

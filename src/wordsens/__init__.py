@@ -23,8 +23,11 @@ _HOMES = {
     "MAPS": "wordsens.maps",
     "word_sensitivity": "wordsens.search",
     "Sensitivity": "wordsens.search",
+    "vocabulary_sensitivity": "wordsens.search.vocabulary",
+    "VocabularySensitivity": "wordsens.search.vocabulary",
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
+    "layer_sensitivity": "wordsens.encoders.sensitivity",
 }
 
 __all__ = [*_HOMES, "__version__"]

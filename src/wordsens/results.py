@@ -19,13 +19,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordsens.errors import UserError
-from wordsens.files import REMAKE, reading_h5, replacing, sha256_of
+from wordsens.files import REMAKE, reading_h5, replacing, sha256_of, write_text
 
 if TYPE_CHECKING:
     import h5py
     import pandas as pd
 
 SCHEMA_VERSION = 1
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 13px sans-serif; margin: 1em; }}
+table {{ border-collapse: collapse; }}
+th, td {{ padding: 2px 9px; text-align: left; white-space: nowrap; border-bottom: 1px solid #ddd; }}
+</style></head><body>{body}</body></html>
+"""
 # Attributes that say how a file was made, not where its cell lies in the sweep.
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
 # What a cell's path says of it, such as d~96.
@@ -155,6 +162,26 @@ def trials_table(paths: Iterable[str | Path]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def cells_table(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """One row per cell: its parameters, fingerprint of the code, versions and number of trials."""
+    import pandas as pd
+
+    rows = []
+    for path in paths:
+        arrays, attributes = read_cell(path)
+        attributes = {name: value for name, value in attributes.items() if name != "complete"}
+        first = {name: attributes[name] for name in _FIRST if name in attributes}
+        trials = len(next(iter(arrays.values())))
+        rows.append({**first, "trials": trials, **dict(sorted(attributes.items()))})
+    return pd.DataFrame(rows)
+
+
+def write_html(table: pd.DataFrame, path: str | Path) -> None:
+    """Write a table as a page of its own that needs nothing else."""
+    body = table.to_html(index=False, border=0, na_rep="", float_format="{:g}".format)
+    write_text(path, _PAGE.format(title=Path(path).stem, body=body))
+
+
 def write_table(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table as CSV, its sha256 beside it; floats keep all their digits."""
     path = Path(path)
@@ -165,15 +192,18 @@ def write_table(table: pd.DataFrame, path: str | Path) -> None:
             digest.write_text(f"{sha256_of(beside)}  {path.name}\n", encoding="utf-8")
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A table as ``write_table`` left it; raises UserError when it was cut or changed since."""
+def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
+    """A table as ``write_table`` left it; raises UserError when it was cut or changed since.
+
+    ``options`` are those of ``pandas.read_csv``.
+    """
     import pandas as pd
 
     path = Path(path)
     try:
         noted = _digest(path).read_text(encoding="utf-8").split()[0]
         if sha256_of(path) == noted:
-            return pd.read_csv(path)
+            return pd.read_csv(path, **options)
     except FileNotFoundError as error:
         raise UserError(
             f"{error.filename}: no such file; delete {path} and run snakemake again"

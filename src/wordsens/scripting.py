@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ from wordsens.errors import UserError
 from wordsens.files import obstacle, writing
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CONTROL = re.compile(r"[\r\x1b\b]")
 
 
 class _Tee:
-    """Text goes to the terminal and, unless it redraws a progress bar, to the log."""
+    """Text goes to the terminal and, unless it moves the cursor to redraw a bar, to the log."""
 
     def __init__(self, terminal: IO[str], log: IO[bytes]) -> None:
         self._terminal = terminal
@@ -25,11 +27,15 @@ class _Tee:
 
     def write(self, text: str) -> int:
         self._terminal.write(text)
-        if "\r" not in text:
-            # A full disk may cost the log, not the work.
-            with suppress(OSError):
-                self._log.write(text.encode("utf-8", "backslashreplace"))
+        if not CONTROL.search(text):
+            self.note(text)
         return len(text)
+
+    def note(self, text: str) -> None:
+        """For the log alone: what a progress bar shows on the terminal, in plain lines."""
+        # A full disk may cost the log, not the work.
+        with suppress(OSError):
+            self._log.write(text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
         self._terminal.flush()
@@ -97,14 +103,22 @@ def _shortage(error: Exception) -> str | None:
 
 
 def torch_device(name: str) -> str:
-    """The device that "auto" means here; "cuda" without one is the user's error."""
+    """The device that "auto" means here; "cuda" without one is the user's error.
+
+    Of several CUDA devices one that no other job uses becomes the current one.
+    """
+    if name == "cpu":
+        return "cpu"
     import torch
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        from wordsens.devices import take_device
+
+        torch.cuda.set_device(take_device())
+        return "cuda"
+    if name == "cuda":
         raise UserError(
             "config.yaml: device: cuda, but torch finds no CUDA device here; "
             "use cpu or auto, or install a CUDA build of torch"
         )
-    return name
+    return "cpu"

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from wordsens.data.embeddings import SCHEMA_VERSION
-from wordsens.data.samples import draw_samples, draw_training_set
+from wordsens.data.samples import draw_samples, draw_tokens, draw_training_set
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
 
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Path:
     with h5py.File(path, "w") as file:
         file["embeddings"] = rng.normal(size=(SAMPLES, TOKENS, DIM)).astype(np.float32)
         file["labels"] = np.where(np.arange(SAMPLES) % 2, 1, -1).astype(np.int8)
-        file["token_ids"] = np.zeros((SAMPLES, TOKENS), dtype=np.int32)
+        file["token_ids"] = np.arange(SAMPLES * TOKENS, dtype=np.int32).reshape(SAMPLES, TOKENS)
         file["lengths"] = np.where(np.arange(SAMPLES) % 5, TOKENS, 3).astype(np.int32)
         checksum(file)
         file.attrs["schema_version"] = SCHEMA_VERSION
@@ -137,3 +137,17 @@ def test_a_damaged_sample_is_named(store: Path) -> None:
         file["embeddings"][:, 1, 0] += 1e-3
     with pytest.raises(UserError, match=r"store\.h5: sample \d+ is damaged; delete it and run"):
         draw_samples(store, 2, 4, 1, stream())
+
+
+def test_tokens_are_the_start_of_a_sample_and_never_padding(store: Path) -> None:
+    ids, indices = draw_tokens(store, 6, 40, stream(), special=2)
+    assert ids.shape == (40, 4)
+    assert (ids == indices[:, None] * TOKENS + np.arange(4)).all()
+    assert (indices % 5 != 0).all(), "samples of 3 tokens and 2 special ones are no 6"
+    assert (draw_tokens(store, 5, 40, stream(), special=2)[1] % 5 == 0).any()
+    with h5py.File(store, "r+") as file:
+        file.attrs["policy"], file.attrs["use_padding"] = "documents", True
+    inner, found = draw_tokens(store, 8, 5, stream(), special=2)
+    assert (inner == found[:, None] * TOKENS + np.arange(1, 7)).all(), "special tokens come off"
+    with pytest.raises(UserError, match=r"layers\.x\.n: is 9, .* has 8 tokens"):
+        draw_tokens(store, 9, 1, stream(), special=2, key="layers.x")

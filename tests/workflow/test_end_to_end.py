@@ -45,7 +45,8 @@ def configuration(tmp: Path, encoder: Path) -> dict:
                 "encoder": "mine",
                 "layer": 1,
                 "tokens": 10,
-            }
+            },
+            "mine_0": {"source": "text", "corpus": "mine", "encoder": "mine", "tokens": 10},
         },
         "sweeps": {
             "t_rf": {"map": "rf", **sweep},
@@ -56,16 +57,30 @@ def configuration(tmp: Path, encoder: Path) -> dict:
             "t_words": {"map": "raf", **sweep, "d": [8], "n": [8], "words": [1, 2]},
             "t_positions": {"map": "raf", **sweep, "d": [8], "positions": "all"},
         },
+        "vocabulary": {
+            "t_discrete": {
+                "map": "raf",
+                "dataset": "mine_0",
+                "d": [8, 16],
+                "n": [4, 8],
+                "trials": 3,
+            },
+            "t_layer0": {
+                **{"map": "relu_raf", "dataset": "mine_0", "d": [8], "n": [4, 8], "trials": 2},
+                **{"vectors": "layer0", "candidates": "frequent:9", "positions": "random:2"},
+            },
+        },
         "figures": {
             "t_figure2": {"kind": "context_length", "sweeps": ["t_rf", "t_drf"]},
             "t_figure3": {"kind": "context_length", "sweeps": ["t_raf", "t_relu", "t_qkv"]},
             "t_words": {"kind": "words", "sweeps": ["t_words"]},
             "t_positions": {"kind": "positions", "sweeps": ["t_positions"]},
+            "t_vocabulary": {"kind": "vocabulary", "sweeps": ["t_discrete", "t_layer0"]},
         },
     }
 
 
-FIGURES = ("t_figure2", "t_figure3", "t_words", "t_positions")
+FIGURES = ("t_figure2", "t_figure3", "t_words", "t_positions", "t_vocabulary")
 
 
 def run(folder: Path, config: dict, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -116,6 +131,15 @@ def test_figures_and_tables_are_there(finished) -> None:
     assert (table.groupby(["d", "n"])["sample"].nunique() > 1).all()
     every = pd.read_csv(folder / "results" / "tables" / "t_positions.csv")
     assert len(every) == (4 + 8) * 3
+    words = pd.read_csv(folder / "results" / "tables" / "substitutions" / "t_discrete.csv")
+    assert set(words["new"]) <= set(WORDS)
+    top = words[(words["list"] == "top") & (words["rank"] == 1)].set_index(["d", "n", "trial"])
+    trials = pd.read_csv(folder / "results" / "tables" / "t_discrete.csv")
+    trials = trials.set_index(["d", "n", "trial"])
+    assert np.allclose(top["change"], trials["sup"])
+    text = (folder / "results" / "tables" / "substitutions" / "t_layer0.md").read_text()
+    assert "9 candidates" in text
+    assert text.count("## n = ") == 2
     best = every.groupby(["n", "trial"])["sup_at_position"].max()
     assert np.allclose(best, every.groupby(["n", "trial"])["sup"].first())
 

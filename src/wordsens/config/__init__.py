@@ -15,31 +15,41 @@ from typing import Any
 from wordsens.config.cross import RESERVED, CrossCheck
 from wordsens.config.model import (
     AXES,
+    LAYERS_AXES,
     MAP_KEYS,
     STUDY_AXES,
+    VOCABULARY_AXES,
     Asset,
     Config,
     Dataset,
     Figure,
+    LayersStudy,
     Study,
     Sweep,
+    VocabularyStudy,
     typed,
 )
+from wordsens.config.own import REPORT_KINDS, with_report
 from wordsens.config.schema import read_yaml, yaml_mistake
 from wordsens.errors import UserError
 
 __all__ = [
     "AXES",
+    "LAYERS_AXES",
     "MAP_KEYS",
+    "REPORT_KINDS",
     "RESERVED",
     "STUDY_AXES",
+    "VOCABULARY_AXES",
     "Asset",
     "Config",
     "ConfigError",
     "Dataset",
     "Figure",
+    "LayersStudy",
     "Study",
     "Sweep",
+    "VocabularyStudy",
     "load",
     "load_or_exit",
     "readable_or_exit",
@@ -62,7 +72,8 @@ def load(config: Mapping[str, Any], files: Sequence[str | Path], schema: str | P
     to say which of them holds a mistake.  Raises ConfigError with one line per mistake: file, key,
     value, what is allowed, and the nearest valid name for a typo.
     """
-    check = CrossCheck(config, files, read_yaml(Path(schema)))
+    rules = read_yaml(Path(schema))
+    check = CrossCheck(with_report(config, rules), files, rules)
     filled = check.against_schema()
     if not check.lines:
         check.cross(filled)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered
-from wordsens.config.own import Seen, look_at_corpus, look_at_encoder
+from wordsens.config.inputs import Seen, look_at_corpus, look_at_encoder
+from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered, report_name
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
 from wordsens.errors import UserError
@@ -20,6 +21,11 @@ Key = tuple[str, ...]
 # Dataset keys that only one policy has.
 DOCUMENT_KEYS = ("pad_to", "use_padding")
 STUDY_KINDS = ("generalization", "tradeoff", "change")
+SECTIONS = {**dict.fromkeys(STUDY_KINDS, "generalization"), "vocabulary": "vocabulary"}
+# Kinds of figures that show entries of the section of the same name.
+SECTIONS |= {kind: kind for kind in ("layers", "attraction", "attention", "prompts")}
+# Sections whose entries' names each name a table.
+TABLES = ("sweeps", "generalization", "vocabulary", "layers", "attraction", "attention", "prompts")
 # Figure keys that only figures of studies have.
 STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
 # Names of the workflow's own rules, which a figure's target may not take.
@@ -33,6 +39,18 @@ RESERVED = (
     "sweep_table",
     "generalization_cell",
     "generalization_table",
+    "word_pieces",
+    "vocabulary_cell",
+    "vocabulary_table",
+    "fetch_model",
+    "layers_cell",
+    "layers_table",
+    "attraction_table",
+    "attention_table",
+    "prompts_table",
+    "report_words",
+    "write_report",
+    "model_report",
     "draw_figure",
 )
 
@@ -51,6 +69,8 @@ class CrossCheck(SchemaCheck):
             if asset["source"] == "file":
                 with self._own_file(("encoders", name)) as key:
                     self.opened[name] = look_at_encoder(asset, key)
+        for name, asset in filled["models"].items():
+            self._own_model(asset, ("models", name, "path"))
         for name, dataset in filled["datasets"].items():
             if dataset["source"] == "text":
                 self._dataset(name, dataset, filled)
@@ -59,6 +79,9 @@ class CrossCheck(SchemaCheck):
                 self._sweep(name, sweep, filled)
             for name, study in filled["generalization"].items():
                 self._study(name, study, filled)
+            for name, study in filled["vocabulary"].items():
+                self._vocabulary(name, study, filled)
+            self._trained(filled)
         for name, figure in filled["figures"].items():
             self._figure(name, figure, filled)
 
@@ -83,6 +106,15 @@ class CrossCheck(SchemaCheck):
             if not at.startswith(dotted):
                 at, message = f"{dotted}.path", str(error)
             self.say(tuple(at.split(".")), message)
+
+    def _own_model(self, asset: Plain, key: Key) -> None:
+        if asset["source"] != "file":
+            return
+        path = Path(asset["path"])
+        if not path.exists():
+            self.say(key, f"is {asset['path']!r}, and {path.absolute()} does not exist")
+        elif not path.is_dir() and path.suffix != ".gguf":
+            self.say(key, f"is {asset['path']!r}; allowed: a folder, or a file ending in .gguf")
 
     def _dataset(self, name: str, dataset: Plain, filled: Plain) -> None:
         key = ("datasets", name)
@@ -122,8 +154,10 @@ class CrossCheck(SchemaCheck):
             )
         width = "pad_to" if dataset.get("pad_to") and dataset["policy"] != "windows" else "tokens"
         if dataset[width] > encoder.max_tokens:
+            own = self.config.get("encoder")
+            of_report = own is not None and key[1] == report_name(own)
             self.say(
-                (*key, width),
+                ("report", "n") if of_report else (*key, width),
                 f"is {dataset[width]}, but encoder {dataset['encoder']} has positions for "
                 f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
             )
@@ -168,6 +202,70 @@ class CrossCheck(SchemaCheck):
             self._lengths(key, study, filled["datasets"][study["dataset"]])
             self._fits(key, study, filled["datasets"][study["dataset"]])
 
+    def _vocabulary(self, name: str, study: Plain, filled: Plain) -> None:
+        key = ("vocabulary", name)
+        self._map_keys(key, study["map"])
+        self._one_table(key, filled)
+        self._positions(key, study)
+        if not self._texts(key, study["dataset"], filled):
+            return
+        dataset = filled["datasets"][study["dataset"]]
+        self._lengths(key, study, dataset)
+        if study["vectors"] == "layer0" and dataset["layer"] != 0:
+            self.say(
+                (*key, "vectors"),
+                f"is layer0, but datasets.{study['dataset']}.layer is {dataset['layer']}; allowed: "
+                "static, or a dataset of layer: 0",
+            )
+
+    def _one_table(self, key: Key, filled: Plain) -> None:
+        for section in TABLES[: TABLES.index(key[0])]:
+            if key[1] in filled[section]:
+                self.say(
+                    key, f"is also a name of {section}, and both name a table; choose another name"
+                )
+
+    def _trained(self, filled: Plain) -> None:
+        """What studies of trained encoders and language models ask for."""
+        for name, study in filled["layers"].items():
+            key = ("layers", name)
+            self._one_table(key, filled)
+            self._positions(key, study)
+            self._texts(key, study["dataset"], filled)
+        for name, study in filled["attraction"].items():
+            key = ("attraction", name)
+            self._one_table(key, filled)
+            self._known((*key, "encoder"), study["encoder"], "encoders", filled)
+            if ("text" in study) == ("dataset" in study):
+                self.say((*key, "text"), "it needs either a text or a dataset")
+            elif "dataset" in study and self._texts(key, study["dataset"], filled):
+                encoder = filled["datasets"][study["dataset"]]["encoder"]
+                if encoder != study["encoder"]:
+                    self.say(
+                        (*key, "dataset"),
+                        f"is {study['dataset']!r}, of encoder {encoder}; allowed: a dataset of "
+                        f"{study['encoder']}",
+                    )
+        for section, needed, known in (
+            ("attention", "encoder", "encoders"),
+            ("prompts", "model", "models"),
+        ):
+            for name, study in filled[section].items():
+                self._one_table((section, name), filled)
+                self._known((section, name, needed), study[needed], known, filled)
+
+    def _texts(self, key: Key, dataset: str, filled: Plain) -> bool:
+        """Whether a dataset is known and made of texts."""
+        if not self._known((*key, "dataset"), dataset, "datasets", filled):
+            return False
+        if filled["datasets"][dataset]["source"] == "text":
+            return True
+        self.say(
+            (*key, "dataset"),
+            f"is {dataset!r}, which has no words; allowed: a dataset of source: text",
+        )
+        return False
+
     def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
         key = ("sweeps", name)
         given = self.config["sweeps"][name]
@@ -186,7 +284,10 @@ class CrossCheck(SchemaCheck):
                 (*key, "words"),
                 f"is {sweep['words']}, but n goes down to {shortest}; allowed: at most {shortest}",
             )
-        positions = sweep["positions"]
+        self._positions(key, sweep)
+
+    def _positions(self, key: Key, sweep: Plain) -> None:
+        shortest, positions = min(sweep["n"]), sweep["positions"]
         if isinstance(positions, list) and max(positions) >= shortest:
             self.say(
                 (*key, "positions"),
@@ -215,14 +316,15 @@ class CrossCheck(SchemaCheck):
         key = ("figures", name)
         if name in RESERVED:
             self.say(key, f"{name} is the name of a rule; allowed: any other name")
-        if figure["kind"] in STUDY_KINDS:
-            for study in figure["sweeps"]:
-                self._known((*key, "sweeps"), study, "generalization", filled)
-            return
+        section = SECTIONS.get(figure["kind"], "sweeps")
         for only in STUDY_OPTIONS:
-            if only in figure:
+            if only in figure and section != "generalization":
                 kinds = " and ".join(STUDY_KINDS)
                 self.say((*key, only), f"kind {figure['kind']} has none; only for {kinds}")
+        if section != "sweeps":
+            for study in figure["sweeps"]:
+                self._known((*key, "sweeps"), study, section, filled)
+            return
         for sweep in figure["sweeps"]:
             if not self._known((*key, "sweeps"), sweep, "sweeps", filled):
                 continue

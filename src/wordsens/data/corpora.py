@@ -100,7 +100,7 @@ def check_texts(texts: str | Path, counts: str | Path) -> None:
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:
-    """The rows of a .csv or .jsonl file, which may be compressed (.bz2, .gz).
+    """The rows of a .csv or .jsonl file, or of a .txt of one text a line (.bz2, .gz unpacked).
 
     Raises UserError, naming the line, where the file is not UTF-8 or breaks its format.
     """
@@ -142,6 +142,8 @@ def first_rows(path: str | Path, most: int) -> tuple[list[Row], bool]:
 
 def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[Row]:
     read = _read_csv if ".csv" in path.suffixes else _read_jsonl
+    if ".txt" in path.suffixes:
+        read = _read_lines
     return read(path, _lines(path, lines))
 
 
@@ -196,23 +198,34 @@ def _read_jsonl(path: Path, lines: Iterator[str]) -> Iterator[Row]:
         yield f"{path} line {number}", row
 
 
+def _read_lines(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        yield f"{path} line {number}", {"text": line.strip()}
+
+
 def labelled(
     rows: Iterable[Row], settings: Mapping[str, Any], key: str, tally: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Rows as {text, label ±1, group}; joined in file order where the settings say so.
 
+    Where the settings say that there are no labels, every text counts as +1.
     ``tally`` receives the counts of rows once the iterator is exhausted.
     """
     meanings = {_word(name): int(sign) for name, sign in (settings.get("labels") or {}).items()}
     join = settings.get("join") or []
+    joined = bool(join)
+    join = [] if join == "all" else join
+    unlabelled = not settings.get("labelled", True)
     seen = empty = kept = 0
     skipped: Counter[str] = Counter()
     groups: dict[tuple[str, ...], tuple[int, list[str]]] = {}
     for where, row in rows:
         seen += 1
         text = _column(row, settings["text"], where, f"{key}.text")
-        word = _word(_column(row, settings["label"], where, f"{key}.label"))
-        label = _label(word, meanings, where, key)
+        word, label = "", 1 if unlabelled else None
+        if not unlabelled:
+            word = _word(_column(row, settings["label"], where, f"{key}.label"))
+            label = _label(word, meanings, where, key)
         if label is None:
             skipped[word] += 1
             continue
@@ -224,7 +237,7 @@ def labelled(
             empty += 1
             continue
         kept += 1
-        if not join:
+        if not joined:
             yield {"text": text, "label": label, "group": str(seen)}
             continue
         names = tuple(_word(_column(row, column, where, f"{key}.join")) for column in join)

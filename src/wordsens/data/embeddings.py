@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import sys
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from wordsens.data.assets import read_asset
 from wordsens.data.corpora import check_texts, read_texts
 from wordsens.errors import UserError
 from wordsens.files import REMAKE, reading_h5, sha256_of, updating_h5, writing
+from wordsens.progress import reached, track
 from wordsens.randomness import Stream
 from wordsens.results import versions
 
@@ -249,7 +249,8 @@ def write_embeddings(
         print(f"going on after {done} of {count} samples", file=sys.stderr)
     mask = torch.arange(width) < torch.from_numpy(samples.lengths)[:, None]
     ids = torch.from_numpy(samples.token_ids).long()
-    with updating_h5(partial) as file, _progress(count, done) as progress:
+    what = str(attributes.get("dataset", path.stem))
+    with updating_h5(partial) as file, track(what, count, "samples", done):
         for start in range(done, count, BATCH):
             rows = slice(start, min(start + BATCH, count))
             states = encoder.hidden_states(ids[rows], mask[rows], layer, device).cpu().numpy()
@@ -260,7 +261,7 @@ def write_embeddings(
             # Only once the batch is in the file does the counter say so.
             file["done"][()] = rows.stop
             file.flush()
-            progress(rows.stop)
+            reached(rows.stop - done, count - done)
         del file["done"]
         del file.attrs["signature"]
         # Everything else is on the disk before the file is called complete.
@@ -333,35 +334,6 @@ def _reserve(path: Path, size: int) -> None:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 path.unlink()
                 raise
-
-
-class _progress:
-    """A progress bar on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, total: int, done: int) -> None:
-        self.total = total
-        self.done = done
-        self.bar: Any = None
-        self.spoken = time.monotonic()
-
-    def __enter__(self) -> _progress:
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = tqdm(total=self.total, initial=self.done, unit="sample", file=sys.stderr)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-    def __call__(self, done: int) -> None:
-        if self.bar is not None:
-            self.bar.update(done - self.done)
-        elif done == self.total or time.monotonic() - self.spoken > 10:
-            print(f"embedded {done} of {self.total} samples", file=sys.stderr)
-            self.spoken = time.monotonic()
-        self.done = done
 
 
 @dataclass(frozen=True)

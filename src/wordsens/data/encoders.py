@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Model types with `embeddings` (words and positions) and blocks in `encoder.layer`.
 FAMILY = ("bert", "camembert", "roberta", "xlm-roberta")
+UNUSED = re.compile(r"^\[unused\d+\]$")
 
 
 class Encoder:
@@ -31,6 +33,7 @@ class Encoder:
             # RoBERTa counts positions from the padding index on.
             offset = int(config.get("pad_token_id", 1)) + 1
         self.max_tokens = int(config["max_position_embeddings"]) - offset
+        self._first_position = offset
         self._tokenizer: Any = None
         self._model: Any = None
         self._depth = -1
@@ -83,6 +86,39 @@ class Encoder:
         model = self._load(max(self._depth, 0))
         return model.embeddings.word_embeddings.weight.detach().clone()
 
+    def embedding_layer(self) -> dict[str, torch.Tensor]:
+        """What layer 0 is made of: LayerNorm(words + places), all float32.
+
+        words (vocabulary, hidden size); places (max_tokens, hidden size), the vector of each
+        position with that of the first token type; scale and shift (hidden size,); eps (1,).
+        """
+        import torch
+
+        layer = self._load(max(self._depth, 0)).embeddings
+        places = layer.position_embeddings.weight[self._first_position :][: self.max_tokens]
+        parts = {
+            "words": layer.word_embeddings.weight,
+            "places": places + layer.token_type_embeddings.weight[0],
+            "scale": layer.LayerNorm.weight,
+            "shift": layer.LayerNorm.bias,
+            "eps": torch.tensor([layer.LayerNorm.eps]),
+        }
+        return {name: part.detach().clone() for name, part in parts.items()}
+
+    def words(self) -> tuple[list[str], list[int]]:
+        """Every row of the vocabulary as its word piece, and the rows that are no word.
+
+        No words are special tokens, [unused…] pieces and rows beyond the tokenizer's vocabulary.
+        """
+        tokenizer = self._load_tokenizer()
+        rows = len(self._load(max(self._depth, 0)).embeddings.word_embeddings.weight)
+        known = min(len(tokenizer), rows)
+        pieces = tokenizer.convert_ids_to_tokens(list(range(known)))
+        pieces = [piece if piece is not None else "" for piece in pieces]
+        special = {i for i in tokenizer.all_special_ids if i < rows} | set(range(known, rows))
+        special |= {i for i, piece in enumerate(pieces) if not piece or UNUSED.match(piece)}
+        return [*pieces, *[""] * (rows - known)], sorted(special)
+
     def hidden_states(
         self, token_ids: torch.Tensor, mask: torch.Tensor, layer: int, device: str = "cpu"
     ) -> torch.Tensor:
@@ -110,6 +146,26 @@ class Encoder:
                 found = model(input_ids=token_ids, attention_mask=mask.to(device).long())
                 states = found.last_hidden_state
         return states.clone()
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """How each token id is written, without the tokenizer's marks of spaces and joints."""
+        written = self._load_tokenizer().convert_ids_to_tokens(list(ids))
+        return [piece.removeprefix("##").strip("▁Ġ") or piece for piece in written]
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """The ids that the encoder's tokenizer puts before and after a text."""
+        plain, whole = self.tokenize(["a"])[0], self.tokenize(["a"], special_tokens=True)[0]
+        for before in range(len(whole) - len(plain) + 1):
+            if whole[before : before + len(plain)] == plain:
+                return whole[:before], whole[before + len(plain) :]
+        return [], []
+
+    def model(self, layers: int | None = None) -> Any:
+        """The transformers model with its first ``layers`` blocks (all): eager, float32.
+
+        It is shared with ``hidden_states``: copy it before changing a weight.
+        """
+        return self._load(self.layers if layers is None else layers)
 
     def _load(self, layers: int) -> Any:
         """The model with its first ``layers`` blocks only."""

@@ -52,14 +52,41 @@ def draw_samples(
     if source is None:
         return _gaussian(n, d, trials, stream, dtype)
     data = _open(source)
-    candidates = _candidates(data, n, d, key)
-    indices = np.array(
+    indices = _drawn(_candidates(data, data.usable, n, d, key), trials, stream)
+    return _embedded(data, indices, n, d, dtype, key)
+
+
+def draw_tokens(
+    source: Embeddings | str | Path,
+    n: int,
+    trials: int,
+    stream: Stream,
+    *,
+    special: int = 0,
+    key: str = "layers",
+) -> tuple[np.ndarray, np.ndarray]:
+    """The word pieces of one sample per trial, (trials, n − special), and the samples' indices.
+
+    The first pieces of a text, without special tokens or padding; ``special`` of its n tokens are
+    left for special tokens.  Trials are independent as in ``draw_samples``.  Raises UserError for n
+    above the samples' lengths.
+    """
+    data = _open(source)
+    # Documents begin with one special token and end with another.
+    marks = 1 if data.attributes.get("policy") == "documents" else 0
+    usable = data.lengths - 2 * marks + special
+    indices = _drawn(_candidates(data, usable, n, 1, key), trials, stream)
+    return data.token_ids[indices, marks : marks + n - special], indices
+
+
+def _drawn(candidates: np.ndarray, trials: int, stream: Stream) -> np.ndarray:
+    """One candidate per trial, each by a stream of its own."""
+    return np.array(
         [
             candidates[stream.child("sample", trial=trial).generator().integers(len(candidates))]
             for trial in range(trials)
         ]
     )
-    return _embedded(data, indices, n, d, dtype, key)
 
 
 def draw_training_set(
@@ -79,7 +106,7 @@ def draw_training_set(
     if source is None:
         return _gaussian(n, d, N + 1, stream, dtype)
     data = _open(source)
-    candidates = _candidates(data, n, d, key)
+    candidates = _candidates(data, data.usable, n, d, key)
     if len(candidates) <= N:
         raise UserError(
             f"{key}.N: is {N}, but {data.path} has {len(candidates)} samples of {n} tokens; "
@@ -93,14 +120,13 @@ def _open(source: Embeddings | str | Path) -> Embeddings:
     return source if isinstance(source, Embeddings) else open_embeddings(source)
 
 
-def _candidates(data: Embeddings, n: int, d: int, key: str) -> np.ndarray:
-    """Indices of the samples that have n tokens."""
+def _candidates(data: Embeddings, usable: np.ndarray, n: int, d: int, key: str) -> np.ndarray:
+    """Indices of the samples of which n tokens are usable."""
     if d > data.dim:
         raise UserError(
             f"{key}.d: is {d}, but the embeddings in {data.path} have dimension {data.dim}; "
             f"allowed: at most {data.dim}"
         )
-    usable = data.usable
     candidates = np.flatnonzero(usable >= n)
     if not len(candidates):
         longest = int(usable.argmax()) if data.samples else 0

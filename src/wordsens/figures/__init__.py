@@ -26,6 +26,11 @@ KINDS = {
     "generalization": "wordsens.figures.generalization",
     "tradeoff": "wordsens.figures.tradeoff",
     "change": "wordsens.figures.change",
+    "vocabulary": "wordsens.figures.vocabulary",
+    "layers": "wordsens.figures.layers",
+    "attraction": "wordsens.figures.attraction",
+    "attention": "wordsens.figures.attention",
+    "prompts": "wordsens.figures.prompts",
 }
 
 

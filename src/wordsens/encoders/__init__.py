@@ -1,0 +1,1 @@
+"""Trained encoders and language models: what a changed word does to their layers and answers."""

@@ -1,0 +1,183 @@
+"""Word sensitivity of every layer of a trained encoder, by gradient search in its embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from wordsens.data.encoders import Encoder
+from wordsens.encoders.layered import LayeredEncoder
+from wordsens.encoders.view import EncoderView
+from wordsens.errors import UserError
+from wordsens.randomness import Stream
+from wordsens.search.ascent import climb
+from wordsens.search.sensitivity import Positions, chosen_sets, starting_points
+
+
+@dataclass(frozen=True)
+class LayerSensitivity:
+    """Word sensitivity of K layers of an encoder on T texts; for one text the axis T is absent.
+
+    layers    the layers, (K,); layer 0 is the output of the embedding layer
+    sup       the largest ‖H_l(X^I(Δ)) − H_l(X)‖/‖H_l(X)‖ found, (T, K), a lower bound on (4)
+    position  the (first) changed word where it was found, (T, K)
+    start     the start that led there, [T][K]
+    steps     the steps that it took, (T, K)
+    spread    (max − min)/max of ‖·‖ over the starts of the layer's own search there, (T, K)
+    norm      ‖H_l(X)‖, (T, K)
+    delta     the Δ, (T, K, m, d)
+    by_position   sup of every set of positions, (T, P, K)
+    """
+
+    layers: torch.Tensor
+    sup: torch.Tensor
+    position: torch.Tensor
+    start: list[list[str]] | list[str]
+    steps: torch.Tensor
+    spread: torch.Tensor
+    norm: torch.Tensor
+    delta: torch.Tensor
+    by_position: torch.Tensor
+
+
+def layer_sensitivity(
+    encoder: LayeredEncoder | Encoder | str | Path,
+    text: str | Sequence[int] | torch.Tensor,
+    *,
+    layers: str | Sequence[int] = "all",
+    positions: Positions = "first",
+    words: int = 1,
+    weights: str = "pretrained",
+    perturb: str = "layer0",
+    special_tokens: bool = True,
+    seed: int = 0,
+    starts: int = 4,
+    steps: int = 30,
+    device: str = "cpu",
+) -> LayerSensitivity:
+    """The supremum (4) of every layer H_l of a BERT-style encoder, searched by its gradient.
+
+    X is the output of the embedding layer and the word moves there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as
+    equation (4) has it; with ``perturb="word_vector"`` it moves before positions are added and
+    normalised away, in the static word vector that ``inputs_embeds`` takes.  The search is the
+    guarded power method on the sphere ‖Δ‖ = ‖x_i‖, from the two attracting directions and from
+    random ones, for every layer and position of its own; what it finds for one layer is
+    tried on the others as well.
+
+    ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without
+    special tokens; these are put around it unless ``special_tokens`` is False, and ``positions``
+    (as in ``word_sensitivity``) count the text's own tokens from 0.  Texts are never padded.
+    ``weights="random"`` draws the encoder's weights anew by ``seed``.
+
+    Raises UserError for a folder that holds no such encoder, a text longer than its positions, a
+    layer or a position that is not there.
+    """
+    model = encoder
+    if not isinstance(model, LayeredEncoder):
+        stream = Stream(seed, "weights")
+        model = LayeredEncoder.load(model, weights, stream=stream, perturb=perturb, device=device)
+    ids = _token_ids(model.encoder, text)
+    sets = chosen_sets(positions, words, ids.shape[-1], Stream(seed, "positions"))
+    streams = [Stream(seed, "search", trial=t) for t in range(len(ids) if ids.ndim == 2 else 1)]
+    found = search_layers(
+        model,
+        ids if ids.ndim == 2 else ids[None],
+        sets,
+        chosen_layers(layers, model.depth),
+        streams,
+        starts=starts,
+        steps=steps,
+        special_tokens=special_tokens,
+    )
+    return found if ids.ndim == 2 else _first(found)
+
+
+def search_layers(
+    model: LayeredEncoder,
+    ids: torch.Tensor,
+    sets: torch.Tensor,
+    layers: list[int],
+    streams: Sequence[Stream],
+    *,
+    starts: int,
+    steps: int,
+    special_tokens: bool = True,
+) -> LayerSensitivity:
+    """As ``layer_sensitivity``, with everything chosen: T texts (T, n), sets (P, m), T streams."""
+    for name, value in {"starts": starts, "steps": steps}.items():
+        if value < 1:
+            raise UserError(f"{name} = {value} must be at least 1")
+    before, after = model.encoder.special_tokens() if special_tokens else ([], [])
+    ends = [torch.tensor(part, dtype=torch.long).expand(len(ids), -1) for part in (before, after)]
+    whole = torch.cat([ends[0], ids.long().cpu(), ends[1]], 1)
+    # Layer 0 is the moved embedding itself, and its change is ‖Δ‖ in every direction.
+    trivial = 0 if model.perturb == "layer0" else -1
+    searched = [layer for layer in layers if layer > trivial] or [0]
+    view = EncoderView(model, whole, sets + len(before), searched)
+    noise = torch.stack([_noise(stream, sets, starts, view) for stream in streams])
+    points, names = starting_points(view, noise.repeat_interleave(len(searched), 1))
+    found = climb(view, points, anneal=0, steps=steps)
+
+    # Every Δ found is tried on every layer: the best of a layer may come from another's search.
+    T, P, K = len(ids), len(sets), len(searched)
+    moved = (view.tokens + found.delta)[:, :, None]
+    every = view.relative_changes(moved)[:, :, 0].reshape(T, P, K, -1)[..., layers]
+    by_position, source = every.max(2)  # (T, P, layers)
+    sup, best = by_position.max(1)
+    at = source.gather(1, best[:, None])[:, 0]
+    group = best * K + at
+    finals = found.finals.sqrt()
+    own = torch.tensor([searched.index(x) if x in searched else 0 for x in layers])
+    spreads = (finals.amax(-1) - finals.amin(-1)) / finals.amax(-1).clamp_min(1e-30)
+    winner, trial = found.winner, torch.arange(T, device=group.device)[:, None]
+    return LayerSensitivity(
+        layers=torch.tensor(layers),
+        sup=sup.cpu(),
+        position=sets[best.cpu(), 0],
+        start=[[names[i] for i in row] for row in winner[trial, group].tolist()],
+        steps=found.steps[trial, group].cpu(),
+        spread=spreads[trial, best * K + own.to(group.device)].cpu(),
+        norm=view.norms[layers].T.cpu(),
+        delta=view.moved_by(found.delta)[trial, group].cpu(),
+        by_position=by_position.cpu(),
+    )
+
+
+def chosen_layers(layers: str | Sequence[int], depth: int) -> list[int]:
+    """The layers that "all" or a list names, checked against the encoder's depth."""
+    if layers == "all":
+        return list(range(depth + 1))
+    listed = [] if isinstance(layers, str) else [int(layer) for layer in layers]
+    if not listed or not all(0 <= layer <= depth for layer in listed):
+        raise UserError(
+            f"layers {layers!r}: the encoder has layers 0 to {depth}; choose all or a list"
+        )
+    return sorted(set(listed))
+
+
+def _noise(stream: Stream, sets: torch.Tensor, starts: int, view: EncoderView) -> torch.Tensor:
+    """Random starts (P, S, m, d) of one text; the layers share them."""
+    shape = (starts, *view.tokens.shape[2:])
+    drawn = [
+        stream.child("starts", words=words).normal(*shape, dtype=view.tokens.dtype)
+        for words in sets.tolist()
+    ]
+    return torch.stack(drawn).to(view.tokens.device)
+
+
+def _token_ids(encoder: Encoder, text: str | Sequence[int] | torch.Tensor) -> torch.Tensor:
+    if isinstance(text, str):
+        text = encoder.tokenize([text])[0]
+    ids = torch.as_tensor(text)
+    if ids.ndim not in (1, 2) or not ids.numel() or ids.is_floating_point():
+        raise UserError("a text is given as text or as token ids (n,) or (T, n), and is not empty")
+    return ids
+
+
+def _first(found: LayerSensitivity) -> LayerSensitivity:
+    """The result for the only text, without the axis of texts."""
+    alone = {name: getattr(found, name)[0] for name in vars(found) if name != "layers"}
+    return LayerSensitivity(layers=found.layers, **alone)

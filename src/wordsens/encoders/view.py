@@ -1,0 +1,177 @@
+"""A trained encoder as a one-token view: hidden states as a function of the changed words.
+
+A *set* of the view is one set of changed positions together with one layer l, and
+F(v) = ‖H_l(X^I(v − x_I)) − H_l(X)‖².  Tokens of a trained encoder have lengths of their own; the
+view counts each in units of ‖x_i‖/√d, in which every token has length √d and ‖Δ‖ ≤ √d means, as in
+equation (4), that a word moves by at most its own length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from wordsens.encoders.attraction import attracting_directions
+from wordsens.encoders.layered import LayeredEncoder
+from wordsens.perturbation import OneTokenView, Pullback
+
+CHUNK_BYTES = 1 << 30  # activations of the candidates that run together, roughly
+
+
+class EncoderView(OneTokenView):
+    """H_l(X^I(·)) for T samples of one length, at every pair of a set of positions and a layer.
+
+    ``token_ids`` (T, n); ``positions`` (P, m) rows of X; ``layers`` the layers l.  The view's sets
+    are the pairs, positions outermost.
+    """
+
+    def __init__(
+        self,
+        model: LayeredEncoder,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        layers: list[int],
+    ) -> None:
+        self.model = model
+        self.embedded = model.embed(token_ids)  # (T, n, d)
+        d = self.embedded.shape[-1]
+        device = self.embedded.device
+        self.rows = positions.to(device).repeat_interleave(len(layers), 0)
+        self.targets = torch.tensor(layers, device=device).repeat(len(positions))
+        words = self.embedded[:, self.rows]
+        self.unit = torch.linalg.vector_norm(words, dim=-1, keepdim=True) / d**0.5
+        self.tokens = words / self.unit
+        with torch.no_grad():
+            self.base = torch.stack(list(model.layers(self.embedded)))  # (L+1, T, n, d)
+        self.norms = torch.linalg.vector_norm(self.base.flatten(2), dim=-1)  # (L+1, T)
+        self.norm = self.norms[self.targets].T
+
+    def features(self, v: torch.Tensor) -> torch.Tensor:
+        """H_l(X^I(v − x_I)), (T, P, S, n, d)."""
+        T, P, S = v.shape[:3]
+        found = v.new_empty(T * P * S, *self.embedded.shape[1:])
+        with torch.no_grad():
+            for chosen in self._chunks(v):
+                for done, states, _ in self._run(v, chosen):
+                    found[done] = states
+        return found.reshape(T, P, S, *found.shape[1:])
+
+    def value_and_grad(
+        self, v: torch.Tensor, sharpness: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """F (T, P, S) and ∇F (T, P, S, m, d), in the view's units."""
+        value = v.new_empty(v.shape[:3]).flatten()
+        grad = torch.empty_like(v)
+        for chosen in self._chunks(v):
+            with torch.enable_grad():
+                leaf = v.flatten(0, 2)[chosen].requires_grad_()
+                total = leaf.new_zeros(())
+                for done, states, base in self._run(v, chosen, leaf):
+                    squared = (states - base).square().flatten(1).sum(1)
+                    value[done] = squared.detach()
+                    total = total + squared.sum()
+                (slope,) = torch.autograd.grad(total, leaf)
+            grad.view(-1, *v.shape[3:])[chosen] = slope
+        return value.reshape(v.shape[:3]), grad
+
+    def linear(self, v: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, Pullback]:
+        """⟨H_l(X^I(v − x_I)), u_c⟩ for u (T, C, n, d), and the pullback of ∇_v."""
+        T, P, S = v.shape[:3]
+        every = torch.arange(T * P * S, device=v.device)
+        every = every[torch.argsort(self._target(every, P, S), descending=True, stable=True)]
+        with torch.enable_grad():
+            leaf = v.flatten(0, 2)[every].requires_grad_()
+            values = [
+                (done, torch.einsum("bnd,bcnd->bc", states, u[done // (P * S)]))
+                for done, states, _ in self._run(v, every, leaf)
+            ]
+        order = torch.cat([done for done, _ in values])
+        stacked = torch.cat([part for _, part in values])
+        found = v.new_empty(T * P * S, u.shape[1])
+        found[order] = stacked.detach()
+
+        def pullback(weights: torch.Tensor) -> torch.Tensor:
+            (slope,) = torch.autograd.grad(
+                stacked, leaf, weights.flatten(0, 2)[order], retain_graph=True
+            )
+            grad = torch.empty_like(v)
+            grad.view(-1, *v.shape[3:])[every] = slope
+            return grad
+
+        return found.reshape(T, P, S, -1), pullback
+
+    def relative_changes(self, v: torch.Tensor) -> torch.Tensor:
+        """‖H_l(X^I(v − x_I)) − H_l(X)‖/‖H_l(X)‖ of every layer 0 … L, (T, P, S, L+1)."""
+        T, P, S = v.shape[:3]
+        found = v.new_empty(T * P * S, len(self.base))
+        with torch.no_grad():
+            for chosen in self._chunks(v):
+                trial = chosen // (P * S)
+                moved = self._moved(v.flatten(0, 2)[chosen], chosen, P, S)
+                for layer, states in enumerate(self.model.layers(moved)):
+                    change = (states - self.base[layer, trial]).flatten(1)
+                    norm = self.norms[layer, trial]
+                    found[chosen, layer] = torch.linalg.vector_norm(change, dim=-1) / norm
+        return found.reshape(T, P, S, -1)
+
+    def directions(self) -> dict[str, torch.Tensor]:
+        """Directions that attract the first block's attention, the stronger one first."""
+        found = [attracting_directions(self.model, x) for x in self.embedded]
+        shape = (*self.tokens.shape[:2], 1, *self.tokens.shape[2:])
+        return {
+            name: torch.stack([each[name] for each in found])[:, None, None, None].expand(shape)
+            for name in ("queries", "singular")
+        }
+
+    def moved_by(self, delta: torch.Tensor) -> torch.Tensor:
+        """Δ (T, P, …, m, d) in the embedding's own units."""
+        shape = (*self.unit.shape[:2], *[1] * (delta.ndim - 4), *self.unit.shape[2:])
+        return delta * self.unit.reshape(shape)
+
+    def _target(self, chosen: torch.Tensor, P: int, S: int) -> torch.Tensor:
+        return self.targets[chosen // S % P]
+
+    def _chunks(self, v: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Candidates that run together, deepest layers first, so that a chunk is of like depth."""
+        T, P, S = v.shape[:3]
+        every = torch.arange(T * P * S, device=v.device)
+        order = torch.argsort(self._target(every, P, S), descending=True, stable=True)
+        yield from every[order].split(self._at_once())
+
+    def _at_once(self) -> int:
+        n, d = self.embedded.shape[1:]
+        config = self.model.model.config
+        block = 4 * config.num_attention_heads * n * n
+        block += n * (12 * d + 4 * config.intermediate_size)
+        return max(1, CHUNK_BYTES // (4 * (block + len(self.base) * n * d)))
+
+    def _moved(self, v: torch.Tensor, chosen: torch.Tensor, P: int, S: int) -> torch.Tensor:
+        """The embeddings of candidates ``chosen``, their changed words put in; differentiable."""
+        trial, group = chosen // (P * S), chosen // S % P
+        rows = self.rows[group]
+        words = v * self.unit[trial, group]
+        index = rows[..., None].expand_as(words)
+        return self.embedded[trial].scatter(1, index, words)
+
+    def _run(
+        self, v: torch.Tensor, chosen: torch.Tensor, leaf: torch.Tensor | None = None
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Candidates at their layer: indices, states, and the states of the unchanged samples.
+
+        ``chosen`` is sorted by layer, deepest first; who is done leaves the batch.
+        """
+        P, S = v.shape[1:3]
+        targets = self._target(chosen, P, S)
+        words = v.flatten(0, 2)[chosen] if leaf is None else leaf
+        steps = self.model.layers(self._moved(words, chosen, P, S))
+        states = next(steps)
+        for layer in range(len(self.base)):
+            left = int((targets > layer).sum())
+            done = chosen[left:]
+            if len(done):
+                yield done, states[left:], self.base[layer, done // (P * S)]
+            if not left:
+                return
+            chosen, targets = chosen[:left], targets[:left]
+            states = steps.send(states[:left])

@@ -1,0 +1,120 @@
+"""One cell of a layers entry: word sensitivity of every layer of an encoder at one n."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from wordsens.data.encoders import Encoder
+from wordsens.data.samples import draw_tokens
+from wordsens.encoders.layered import LayeredEncoder
+from wordsens.encoders.sensitivity import LayerSensitivity, chosen_layers, search_layers
+from wordsens.errors import UserError
+from wordsens.randomness import Stream
+from wordsens.results import read_cell
+from wordsens.search.sensitivity import chosen_sets
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIRST = ("study", "encoder", "dataset", "weights", "n")
+RESULTS = ("sup", "norm", "spread", "position", "steps", "winner")
+
+
+def run_cell(
+    cell: Mapping[str, Any], data: str | Path, folder: str | Path, device: str
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Search ``trials`` texts of n tokens, special tokens included; see ``layer_sensitivity``.
+
+    Pretrained weights are shared by the trials; random ones are drawn for each.  Returns the
+    arrays, one row per trial, and the attributes of the cell file.
+    """
+    key = f"layers.{cell['study']}"
+    n, trials = cell["n"], cell["trials"]
+    encoder = Encoder.open(folder, f"encoders.{cell['encoder']}")
+    special = encoder.special_tokens() if cell["special_tokens"] else ([], [])
+    words = n - len(special[0]) - len(special[1])
+    if words < 1:
+        raise UserError(
+            f"{key}.n: is {n}, all of it special tokens; allowed: {n - words + 1} or more"
+        )
+    if n > encoder.max_tokens:
+        raise UserError(
+            f"{key}.n: is {n}, but encoder {cell['encoder']} has positions for "
+            f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}"
+        )
+    names = {name: cell[name] for name in ("dataset", "encoder", "weights", "n")}
+    stream = Stream(cell["seed"], "layers", **names)
+    # The same texts whatever the weights, so that the two are compared on one sample.
+    texts = Stream(cell["seed"], "layers", dataset=cell["dataset"], n=n)
+    ids, indices = draw_tokens(data, n, trials, texts, special=n - words, key=key)
+    layers = chosen_layers(cell["layers"], encoder.layers)
+    sets = chosen_sets(cell["positions"], 1, words, texts.child("positions"))
+    tokens = torch.from_numpy(ids.astype(np.int64))
+    random = cell["weights"] == "random"
+    groups = [[trial] for trial in range(trials)] if random else [list(range(trials))]
+    found: list[LayerSensitivity] = []
+    seconds: list[float] = []
+    for group in groups:
+        began = time.perf_counter()
+        model = LayeredEncoder.load(
+            encoder,
+            cell["weights"],
+            stream=stream.child("weights", trial=group[0]),
+            perturb=cell["perturb"],
+            device=device,
+        )
+        found.append(
+            search_layers(
+                model,
+                tokens[group],
+                sets,
+                layers,
+                [stream.child("trial", trial=trial) for trial in group],
+                starts=cell["starts"],
+                steps=cell["steps"],
+                special_tokens=cell["special_tokens"],
+            )
+        )
+        seconds += [(time.perf_counter() - began) / len(group)] * len(group)
+
+    def gather(name: str) -> np.ndarray:
+        return torch.cat([getattr(result, name) for result in found]).numpy()
+
+    arrays: dict[str, Any] = {
+        name: gather(name).astype(np.float64) for name in ("sup", "norm", "spread")
+    }
+    arrays |= {name: gather(name) for name in ("position", "steps")}
+    arrays["winner"] = np.array([row for result in found for row in result.start], dtype=object)
+    arrays["sup_by_position"] = gather("by_position").astype(np.float64)
+    arrays["positions"] = np.tile(sets[:, 0].numpy(), (trials, 1))
+    arrays |= {"sample": indices, "seconds": np.array(seconds)}
+    attributes = {key: value for key, value in cell.items() if key not in ("steps", "layers")}
+    attributes |= {"steps_allowed": cell["steps"], "depth": encoder.layers, "searched": layers}
+    return arrays, attributes
+
+
+def layers_table(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """One row per trial and layer of every cell."""
+    import pandas as pd
+
+    frames = []
+    for path in paths:
+        arrays, attributes = read_cell(path)
+        absent = [name for name in RESULTS if name not in arrays]
+        if absent:
+            raise UserError(f"{path}: no array {absent[0]!r}; delete it and run snakemake again")
+        layers = np.atleast_1d(attributes["searched"])
+        trials, count = arrays["sup"].shape
+        parameters = {name: attributes[name] for name in FIRST}
+        values = {"depth": attributes["depth"], "trial": np.repeat(np.arange(trials), count)}
+        values["sample"] = np.repeat(arrays["sample"], count)
+        values["layer"] = np.tile(layers, trials)
+        values |= {name: arrays[name].reshape(-1) for name in RESULTS}
+        frames.append(pd.DataFrame(parameters | values))
+    return pd.concat(frames, ignore_index=True)
