@@ -305,9 +305,9 @@ def test_read_only(workflow: Path, folder: Path, place: str, injected) -> None:
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stdout
-    lines = [line for line in done.stdout.splitlines() if "no files can be written here" in line]
-    assert len(lines) == 1
-    assert lines[0].startswith(f"{place}")
+    lines = {line for line in done.stdout.splitlines() if "no files can be written here" in line}
+    assert len(lines) == 1, done.stdout
+    assert lines.pop().startswith(place)
     assert runs.started_jobs(done.stdout) == 0
     shutil.copytree(folder / "results", folder / "again")
     after = contents(folder)

@@ -112,20 +112,22 @@ def results_or_exit(folder: str, write: bool) -> None:
     """Ends the process, in one line, where results cannot be kept in a folder.
 
     ``write`` asks for more than that nothing is in the way: that files can be made there, and in
-    the folders below it.
+    the folders below it.  Without it a folder that may not be written is only said to be one, since
+    a dry run writes nothing and Snakemake's own message comes before any other chance.
     """
     path = Path(folder)
     if path.exists() and not path.is_dir():
         print(f"{path}: a file, where results need a folder; move it away", file=sys.stderr)
         raise SystemExit(1)
-    if not write:
-        return
-    inside = [Path(where) for where, _, _ in os.walk(path)] or [path.absolute().parent]
-    for each in inside:
-        if not os.access(each, os.W_OK | os.X_OK):
-            print(
-                f"{each}: no files can be written here; make the folder writable, or run in "
-                "another one with --directory",
-                file=sys.stderr,
-            )
-            raise SystemExit(1)
+    inside = [path] if path.exists() else [path.absolute().parent]
+    if write:
+        inside += [Path(where) for where, _, _ in os.walk(path)]
+    closed = [each for each in inside if not os.access(each, os.W_OK | os.X_OK)]
+    if closed:
+        print(
+            f"{closed[0]}: no files can be written here; make the folder writable, or run in "
+            "another one with --directory",
+            file=sys.stderr,
+        )
+    if closed and write:
+        raise SystemExit(1)
