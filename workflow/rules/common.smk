@@ -13,6 +13,7 @@ from wordsens.config import (
     VOCABULARY_AXES,
     load_or_exit,
 )
+from wordsens.failures import what_failed
 from wordsens.provenance import fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.

@@ -202,8 +202,32 @@ def _at(content: Any, key: tuple[Any, ...]) -> Any:
 
 
 def read_yaml(path: Path) -> Plain:
+    content = _parsed(path)
+    return content if isinstance(content, dict) else {}
+
+
+def yaml_mistake(path: Path) -> str | None:
+    """Why a file is no configuration, in one line; None where it may be one."""
+    import yaml
+
+    try:
+        content = _parsed(path)
+    except UnicodeDecodeError as error:
+        return f"{path}: byte {error.object[error.start]:#04x} at {error.start} is not UTF-8"
+    except OSError as error:
+        return f"{path}: cannot be read: {error.strerror}"
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        reason = getattr(error, "problem", None) or str(error)
+        return " ".join(f"{path}: {where}not valid YAML: {reason}".split())
+    if not isinstance(content, dict):
+        return f"{path}: holds no keys; allowed: keys and values such as seed: 1"
+    return None
+
+
+def _parsed(path: Path) -> Any:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    return content if isinstance(content, dict) else {}
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=loader)

@@ -7,13 +7,13 @@ along; the second is read off the tables: map or encoder, data, sizes, trials, h
 from __future__ import annotations
 
 import importlib
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordsens.figures import KINDS
+from wordsens.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,10 +36,8 @@ def write_caption(
     kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], path: str | Path
 ) -> None:
     """Write ``caption`` as reStructuredText for the report, beside its final name first."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(_escaped(caption(kind, tables, options)), encoding="utf-8")
-    os.replace(part, path)
+    with replacing(path) as beside:
+        beside.write_text(_escaped(caption(kind, tables, options)), encoding="utf-8")
 
 
 def _escaped(text: str) -> str:
