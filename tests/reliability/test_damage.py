@@ -1,4 +1,4 @@
-"""Files that are damaged, shortened or foreign, and places that refuse: one line, other results whole."""
+"""Damaged, cut or foreign files and places that refuse: one line each, other results untouched."""
 
 from __future__ import annotations
 
