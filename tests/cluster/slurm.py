@@ -175,10 +175,11 @@ class Slurm:
             return ""
 
     def jobs(self) -> dict[str, tuple[str, str]]:
-        """State and comment (which names rule or group) of every job in the queue."""
+        """State and comment (which names rule or group) of every job that runs or waits."""
         lines = self.ask("squeue", "-h", "-o", "%i|%T|%k").splitlines()
         rows = [line.split("|", 2) for line in lines]
-        return {job: (state, comment) for job, state, comment in rows}
+        # one that has ended is listed for a moment while its node is tidied up
+        return {job: (state, comment) for job, state, comment in rows if state != "COMPLETING"}
 
 
 def _end_with_parent() -> None:
