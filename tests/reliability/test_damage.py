@@ -1,4 +1,4 @@
-"""Damaged, cut or foreign files and places that refuse: one line each, other results untouched."""
+"""Damage, a full disk, a read-only place, a lock: one line each, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def named(damage: Damage) -> str:
 
 
 def errors(output: str) -> list[str]:
-    """The lines by which jobs said what is wrong, from the end of its output."""
+    """The lines by which jobs said what is wrong, as they stand after all Snakemake said."""
     assert "Traceback" not in output, output
     said = output.split("What failed:\n")[1].splitlines()
     return [line.strip() for line in itertools.takewhile(lambda line: line.startswith("  "), said)]

@@ -15,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import IO, Any
 
 from wordsens.data.assets import corpus_file, hub_rows
@@ -24,6 +25,7 @@ from wordsens.files import REMAKE, replacing, sha256_of
 Row = tuple[str, Mapping[str, Any]]  # where the row stands, for messages, and its values
 # csv refuses longer fields by default (131,072 characters); documents may well be longer.
 LONGEST_FIELD = 1 << 30
+LONGEST_NAME = 60  # characters of a column's name that a message shows
 
 
 def make_corpus(
@@ -261,11 +263,12 @@ def labelled(
 def _column(row: Mapping[str, Any], column: str, where: str, key: str) -> Any:
     if column in row:
         return row[column]
-    near = difflib.get_close_matches(column, [str(name) for name in row], n=1, cutoff=0.5)
+    short = [str(name) for name in row if len(str(name)) < LONGEST_NAME]
+    near = difflib.get_close_matches(column, short, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise UserError(
-        f"{key}: {where} has no column {column!r}; there are: {', '.join(map(str, row))}{hint}"
-    )
+    # What is no table may be one line of any length.
+    names = shorten(", ".join(str(name)[:LONGEST_NAME] for name in row), 8 * LONGEST_NAME)
+    raise UserError(f"{key}: {where} has no column {column!r}; there are: {names}{hint}")
 
 
 def _word(value: Any) -> str:
