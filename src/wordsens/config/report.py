@@ -26,6 +26,8 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     name = report_name(encoder)
     given = filled.get("report")
     sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
+    window = stated(encoder, "max_position_embeddings")
+    sizes["n"] = [n for n in sizes["n"] if window is None or n <= window] or [window]
     sizes |= given if isinstance(given, dict) else {}
 
     def add(section: str, entry: Plain, key: str = name) -> None:
@@ -47,7 +49,7 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     add("layers", {"dataset": name, **shared, **effort}, f"{name}_layers")
     middle = {"position": max(1, max(lengths) // 3), "tokens": max(lengths)}
     add("attraction", {"encoder": name, "dataset": name, **middle}, f"{name}_attraction")
-    width = hidden_size(encoder)
+    width = stated(encoder, "hidden_size")
     if width:
         map_ = {"map": "raf", "dataset": name, "d": [width]}
         add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
@@ -61,11 +63,11 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     return filled
 
 
-def hidden_size(folder: str) -> int | None:
-    """The embedding dimension that an encoder's config.json states."""
+def stated(folder: str, size: str) -> int | None:
+    """A size that an encoder's config.json states."""
     try:
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        return int(config["hidden_size"])
+        return int(config[size])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
