@@ -37,7 +37,6 @@ th, td {{ padding: 2px 9px; text-align: left; white-space: nowrap; border-bottom
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
 # What a cell's path says of it, such as d~96.
 _POINT = re.compile(r"(?:^|/)(\w+)~(\w+)")
-_NEEDED = ("sup", "position")
 _FIRST = ("sweep", "map", "dataset", "d", "n", "depth", "words")
 
 
@@ -166,11 +165,11 @@ def trials_table(paths: Iterable[str | Path]) -> pd.DataFrame:
     frames = []
     for path in paths:
         arrays, attributes = read_cell(path)
-        need(path, arrays, _NEEDED)
+        need(path, arrays, ("sup",))
         values = {"trial": np.arange(len(arrays["sup"]))}
         values |= {name: data for name, data in arrays.items() if data.ndim == 1}
         if "sup_by_position" in arrays:
-            need(path, arrays, ("positions",))
+            need(path, arrays, ("position", "positions"))
             each = arrays["sup_by_position"]
             values["best_position"] = values.pop("position")
             values = {name: np.repeat(data, each.shape[1]) for name, data in values.items()}
