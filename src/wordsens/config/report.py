@@ -28,7 +28,8 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
     window = stated(encoder, "max_position_embeddings")
     sizes["n"] = [n for n in sizes["n"] if window is None or n <= window] or [window]
-    sizes |= given if isinstance(given, dict) else {}
+    # What breaks the schema is said once, of the report, and not of each entry made from it.
+    sizes |= {k: v for k, v in _items(given) if k in sizes and _alike(v, sizes[k])}
 
     def add(section: str, entry: Plain, key: str = name) -> None:
         if isinstance(filled.setdefault(section, {}), dict):
@@ -41,7 +42,7 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     if corpus == name and isinstance(texts, str):
         own = {"source": "file", "path": texts, "text": sizes["text"]}
         add("corpora", {**own, "labelled": False, "join": "all"})
-    lengths = sizes["n"] if _numbers(sizes["n"]) else [1]
+    lengths = sizes["n"]
     dataset = {"source": "text", "corpus": corpus, "encoder": name, "layer": 0}
     add("datasets", {**dataset, "policy": "windows", "tokens": max(lengths), "balanced": False})
     shared = {key: sizes[key] for key in ("n", "trials")}
@@ -81,5 +82,12 @@ def _properties(schema: Plain, name: str) -> Plain:
     }
 
 
-def _numbers(values: Any) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(n, int) for n in values)
+def _items(given: Any) -> list[tuple[str, Any]]:
+    return list(given.items()) if isinstance(given, dict) else []
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value is of its default's kind; layers may be "all" or a list."""
+    if isinstance(value, list) and not isinstance(default, int):
+        return bool(value) and all(type(n) is int for n in value)
+    return type(value) is type(default)
