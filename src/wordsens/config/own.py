@@ -50,6 +50,10 @@ def look_at_encoder(settings: Mapping[str, Any], key: str) -> Encoder:
     path = Path(settings["path"])
     if not path.exists():
         raise UserError(f"{key}.path: is {str(path)!r}, and {path.absolute()} does not exist")
+    if not path.is_dir():
+        raise UserError(
+            f"{key}.path: is {str(path)!r}, a file; allowed: a folder in transformers format"
+        )
     return Encoder.open(path, f"{key}.path")
 
 
