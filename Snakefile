@@ -7,13 +7,35 @@ import os
 
 from snakemake.utils import Paramspace, min_version
 
+from wordsens.config import readable_or_exit, results_or_exit
+
 min_version("9.13")
 
 
-configfile: os.path.join(workflow.basedir, "config.yaml")
+configfile: readable_or_exit(os.path.join(workflow.basedir, "config.yaml"))
+
+
+report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+
+
+if config.get("container"):
+
+    container: config["container"]
+
+
+results_or_exit("results", write=False)
+
+
+onstart:
+    results_or_exit("results", write=True)
+
+
+onerror:
+    # Last on the screen, after all that Snakemake says of a failed job.
+    print(what_failed(log), file=sys.stderr)
 
 
 wildcard_constraints:
@@ -45,7 +67,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        [pages(figure) for figure in cfg.figures.values() if figure.default],
+        [shown(figure) for figure in cfg.figures.values() if figure.default],
 
 
 rule tables:

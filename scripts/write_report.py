@@ -8,12 +8,12 @@ from wordsens.scripting import job
 with job(snakemake):
     import json
 
-    import pandas as pd
-
-    from wordsens.data.assets import read_asset, replacing
+    from wordsens.data.assets import read_asset
     from wordsens.data.embeddings import open_embeddings
     from wordsens.experiments.report import page
     from wordsens.experiments.vocabulary_table import write_page
+    from wordsens.files import replacing
+    from wordsens.results import read_table
 
     folder = Path(snakemake.output.page).parent
     for path in [*snakemake.input.figures, *snakemake.input.tables, snakemake.input.words]:
@@ -21,8 +21,8 @@ with job(snakemake):
             shutil.copyfile(path, beside)
     text = page(
         snakemake.params.settings,
-        {Path(path).stem: pd.read_csv(path) for path in snakemake.input.tables},
-        pd.read_csv(snakemake.input.words, keep_default_na=False),
+        {Path(path).stem: read_table(path) for path in snakemake.input.tables},
+        read_table(snakemake.input.words, keep_default_na=False),
         json.loads(open_embeddings(snakemake.input.embeddings).attributes["counts"]),
         read_asset(snakemake.input.encoder)["weights"],
     )

@@ -1,27 +1,6 @@
 # A report on the user's own encoder: --config encoder=PATH texts=FILE adds its entries.
 
 
-def report_entries():
-    """The figures of the report, in its order; nothing without an encoder."""
-    names = [f"{cfg.report}_{kind}" for kind in REPORT_KINDS]
-    return [name for name in names if name in cfg.figures] if cfg.report else []
-
-
-def report_study(report):
-    """The lengths and the dataset of the report's search of layers."""
-    study = cfg.layers[f"{report}_layers"]
-    return {"dataset": study.dataset, "n": study.axes["n"]}
-
-
-def report_page(wildcards):
-    """The page to make; who asks for it without an encoder is told how."""
-    if cfg.report is None:
-        # Any other exception in an input function is printed with a traceback.
-        print("model_report needs --config encoder=PATH texts=FILE", file=sys.stderr)
-        raise SystemExit(1)
-    return f"results/model_report/{cfg.report}/report.md"
-
-
 rule model_report:
     input:
         report_page,

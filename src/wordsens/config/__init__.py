@@ -6,6 +6,7 @@ more than jsonschema, because every Snakemake job parses the configuration again
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,8 +29,8 @@ from wordsens.config.model import (
     VocabularyStudy,
     typed,
 )
-from wordsens.config.own import REPORT_KINDS, with_report
-from wordsens.config.schema import read_yaml
+from wordsens.config.report import REPORT_KINDS, with_report
+from wordsens.config.schema import read_yaml, yaml_mistake
 from wordsens.errors import UserError
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
     "VocabularyStudy",
     "load",
     "load_or_exit",
+    "readable_or_exit",
+    "results_or_exit",
 ]
 
 
@@ -91,3 +94,38 @@ def load_or_exit(
     except ConfigError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def readable_or_exit(path: str) -> str:
+    """The path itself, of a YAML file; what keeps it from being read is printed in one line.
+
+    Snakemake's own message names neither the file nor the line.
+    """
+    mistake = yaml_mistake(Path(path))
+    if mistake is None:
+        return path
+    print(mistake, file=sys.stderr)
+    raise SystemExit(1)
+
+
+def results_or_exit(folder: str, write: bool) -> None:
+    """Ends the process, in one line, where results cannot be kept in a folder.
+
+    ``write`` asks for more than that nothing is in the way: that files can be made there, and in
+    the folders below it.
+    """
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        print(f"{path}: a file, where results need a folder; move it away", file=sys.stderr)
+        raise SystemExit(1)
+    if not write:
+        return
+    inside = [Path(where) for where, _, _ in os.walk(path)] or [path.absolute().parent]
+    for each in inside:
+        if not os.access(each, os.W_OK | os.X_OK):
+            print(
+                f"{each}: no files can be written here; make the folder writable, or run in "
+                "another one with --directory",
+                file=sys.stderr,
+            )
+            raise SystemExit(1)

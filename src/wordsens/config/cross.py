@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from wordsens.config.model import MAP_KEYS, Dataset, Plain
+from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered
+from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
+from wordsens.config.size import MOST_BYTES, least_bytes
+from wordsens.errors import UserError
+
+if TYPE_CHECKING:
+    from wordsens.data.encoders import Encoder
 
 Key = tuple[str, ...]
 
@@ -50,9 +58,20 @@ class CrossCheck(SchemaCheck):
     """The schema's checks, then those between keys."""
 
     def cross(self, filled: Plain) -> None:
-        for kind in ("corpora", "encoders", "models"):
-            for name, asset in filled[kind].items():
-                self._own_file(asset, (kind, name, "path"))
+        self.seen: dict[str, Seen] = {}
+        self.opened: dict[str, Encoder] = {}
+        for name, asset in filled["corpora"].items():
+            if asset["source"] == "file":
+                with self._own_file(("corpora", name)) as key:
+                    self.seen[name] = look_at_corpus(asset, key)
+        for name, asset in filled["encoders"].items():
+            if asset["source"] == "file":
+                with self._own_file(("encoders", name)) as key:
+                    self.opened[name] = look_at_encoder(asset, key)
+        for name, model in filled["models"].items():
+            if model["source"] == "file":
+                with self._own_file(("models", name)) as key:
+                    look_at_model(model, key)
         for name, dataset in filled["datasets"].items():
             if dataset["source"] == "text":
                 self._dataset(name, dataset, filled)
@@ -78,23 +97,22 @@ class CrossCheck(SchemaCheck):
         )
         return False
 
-    def _own_file(self, asset: Plain, key: Key) -> None:
-        if asset["source"] != "file":
-            return
-        path = Path(asset["path"])
-        if not path.exists():
-            self.say(key, f"is {asset['path']!r}, and {path.absolute()} does not exist")
-        elif key[0] == "corpora" and not path.is_file():
-            self.say(key, f"is {asset['path']!r}, a folder; allowed: a CSV, JSONL or .txt file")
-        elif key[0] == "models" and not path.is_dir() and path.suffix != ".gguf":
-            self.say(key, f"is {asset['path']!r}; allowed: a folder, or a file ending in .gguf")
-        elif key[0] == "encoders" and not path.is_dir():
-            self.say(key, f"is {asset['path']!r}, a file; allowed: a folder in transformers format")
+    @contextmanager
+    def _own_file(self, key: Key) -> Iterator[str]:
+        dotted = ".".join(key)
+        try:
+            yield dotted
+        except UserError as error:
+            at, _, message = str(error).partition(": ")
+            if not at.startswith(dotted):
+                at, message = f"{dotted}.path", str(error)
+            self.say(tuple(at.split(".")), message)
 
     def _dataset(self, name: str, dataset: Plain, filled: Plain) -> None:
         key = ("datasets", name)
         self._known((*key, "corpus"), dataset["corpus"], "corpora", filled)
         self._known((*key, "encoder"), dataset["encoder"], "encoders", filled)
+        self._own_texts(key, dataset)
         if dataset["policy"] == "windows":
             given = self.config["datasets"][name]
             for only in DOCUMENT_KEYS:
@@ -108,6 +126,52 @@ class CrossCheck(SchemaCheck):
                 (*key, "pad_to"),
                 f"is {dataset['pad_to']}, shorter than texts of up to {dataset['tokens'] - 1} "
                 f"tokens; allowed: tokens - 1 = {dataset['tokens'] - 1} or more",
+            )
+
+    def _own_texts(self, key: Key, dataset: Plain) -> None:
+        seen, encoder = self.seen.get(dataset["corpus"]), self.opened.get(dataset["encoder"])
+        if seen and seen.whole and dataset["balanced"] and len(seen.labels) == 1:
+            self.say(
+                (*key, "balanced"),
+                f"needs both labels, but every text of corpora.{dataset['corpus']} has the label "
+                f"{min(seen.labels)}; set balanced: false or check the labels",
+            )
+        if encoder is None:
+            return
+        if dataset["layer"] > encoder.layers:
+            self.say(
+                (*key, "layer"),
+                f"is {dataset['layer']}, but encoder {dataset['encoder']} has layers 0 to "
+                f"{encoder.layers}",
+            )
+        width = "pad_to" if dataset.get("pad_to") and dataset["policy"] != "windows" else "tokens"
+        if dataset[width] > encoder.max_tokens:
+            self.say(
+                (*key, width),
+                f"is {dataset[width]}, but encoder {dataset['encoder']} has positions for "
+                f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
+            )
+
+    def _fits(self, key: Key, entry: Plain, dataset: Plain) -> None:
+        """The largest cell's d and memory."""
+        encoder = self.opened.get(dataset.get("encoder", ""))
+        if encoder is not None and max(entry["d"]) > encoder.hidden_size:
+            self.say(
+                (*key, "d"),
+                f"is {entry['d']}, but encoder {dataset['encoder']} gives {encoder.hidden_size} "
+                f"dimensions; allowed: at most {encoder.hidden_size}",
+            )
+        largest: dict[str, int] = {
+            axis: max(entry[axis]) for axis in ("d", "n", "N") if axis in entry
+        }
+        cell = numbered(entry | largest, largest)
+        least = least_bytes(cell)
+        if least > MOST_BYTES:
+            self.say(
+                key,
+                f"a cell at {', '.join(f'{axis} = {value}' for axis, value in largest.items())} "
+                f"needs more than {least / 1e12:.0f} TB of memory; lower "
+                f"{', '.join(largest)} or width",
             )
 
     def _map_keys(self, key: Key, name: str) -> None:
@@ -126,6 +190,7 @@ class CrossCheck(SchemaCheck):
             self.say(key, "is also the name of a sweep, and both name a table; choose another name")
         if self._known((*key, "dataset"), study["dataset"], "datasets", filled):
             self._lengths(key, study, filled["datasets"][study["dataset"]])
+            self._fits(key, study, filled["datasets"][study["dataset"]])
 
     def _vocabulary(self, name: str, study: Plain, filled: Plain) -> None:
         key = ("vocabulary", name)
@@ -202,6 +267,7 @@ class CrossCheck(SchemaCheck):
                 self.say((*key, only), "only with search: power; leave it out")
         if self._known((*key, "dataset"), sweep["dataset"], "datasets", filled):
             self._lengths(key, sweep, filled["datasets"][sweep["dataset"]])
+            self._fits(key, sweep, filled["datasets"][sweep["dataset"]])
         shortest = min(sweep["n"])
         if max(sweep["words"]) > shortest:
             self.say(

@@ -92,7 +92,7 @@ class Grid:
 
     def cell(self, seed: int, **point: Any) -> Plain:
         """All parameters of one cell, flat, with width and head_dim as numbers."""
-        return {self.kind: self.name, "seed": seed, **_numbered(self.shared, point), **point}
+        return {self.kind: self.name, "seed": seed, **numbered(self.shared, point), **point}
 
 
 class Sweep(Grid):
@@ -124,7 +124,7 @@ class LayersStudy(Grid):
     kind = "study"
 
 
-def _numbered(shared: Plain, point: Mapping[str, Any]) -> Plain:
+def numbered(shared: Plain, point: Mapping[str, Any]) -> Plain:
     """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
     cell = dict(shared)
     if cell.get("width") == "D":

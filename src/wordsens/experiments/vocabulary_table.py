@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import numpy as np
 
 from wordsens.errors import UserError
 from wordsens.experiments.vocabulary import LISTS
+from wordsens.files import replacing
 from wordsens.results import read_cell
 
 if TYPE_CHECKING:
@@ -92,11 +92,5 @@ def _quoted(text: str) -> str:
 
 def write_page(text: str, path: str | Path) -> None:
     """Write a page, beside its final name first."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
