@@ -11,8 +11,7 @@ with job(snakemake):
     from wordsens.data.assets import read_asset
     from wordsens.data.embeddings import open_embeddings
     from wordsens.experiments.report import page
-    from wordsens.experiments.vocabulary_table import write_page
-    from wordsens.files import replacing
+    from wordsens.files import replacing, write_text
     from wordsens.results import read_table
 
     folder = Path(snakemake.output.page).parent
@@ -26,4 +25,4 @@ with job(snakemake):
         json.loads(open_embeddings(snakemake.input.embeddings).attributes["counts"]),
         read_asset(snakemake.input.encoder)["weights"],
     )
-    write_page(text, snakemake.output.page)
+    write_text(snakemake.output.page, text)

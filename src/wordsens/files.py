@@ -58,6 +58,12 @@ def replacing(target: str | Path) -> Iterator[Path]:
         _remove(beside)
 
 
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
 def _clear(target: Path) -> None:
     """Take away what killed writers of the target left beside it."""
     left = re.compile(rf"{re.escape(f'.{target.stem}.')}\d+{re.escape(target.suffix)}")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordsens.errors import UserError
-from wordsens.files import REMAKE, reading_h5, replacing, sha256_of
+from wordsens.files import REMAKE, reading_h5, replacing, sha256_of, write_text
 
 if TYPE_CHECKING:
     import h5py
@@ -196,8 +196,7 @@ def cells_table(paths: Iterable[str | Path]) -> pd.DataFrame:
 def write_html(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table as a page of its own that needs nothing else, beside its final name first."""
     body = table.to_html(index=False, border=0, na_rep="", float_format="{:g}".format)
-    with replacing(path) as beside:
-        beside.write_text(_PAGE.format(title=Path(path).stem, body=body), encoding="utf-8")
+    write_text(path, _PAGE.format(title=Path(path).stem, body=body))
 
 
 def write_table(table: pd.DataFrame, path: str | Path) -> None:

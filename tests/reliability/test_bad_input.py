@@ -71,7 +71,7 @@ BY_SCHEMA: list[tuple[str, Any, str]] = [
 # Files that a row's corpus or encoder names are made by FILES below.
 BY_FILE: list[tuple[str, Any, str]] = [
     ("corpora", OWN | {"path": "no.csv"}, "no.csv' and .*no.csv does not exist|no.csv does not"),
-    ("corpora", OWN | {"path": "folder.csv"}, "no file; allowed: a CSV or JSONL file"),
+    ("corpora", OWN | {"path": "folder.csv"}, "no file; allowed: a CSV, JSONL"),
     ("corpora", OWN | {"path": "empty.csv"}, "empty.csv: empty; the first line must name"),
     ("corpora", OWN | {"path": "header.csv"}, "no text is left of 0 rows"),
     ("corpora", OWN | {"path": "blank.csv"}, "no text is left of 2 rows; 2 were empty"),

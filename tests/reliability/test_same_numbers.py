@@ -8,6 +8,7 @@ where that digit decides which side a step takes, so two searches may end at dif
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,8 @@ def test_cores_order_folder_and_neighbours(
         config=config,
     )
     assert done.returncode == 0, done.stdout[-4000:]
-    order = [
-        line for line in done.stdout.splitlines() if line.startswith("    output: results/sen")
-    ]
-    assert "n~8" in next(line for line in order if "/s/" in line)
+    order = re.findall(r"^    output: results/sensitivity/s/d~8/n~(\d+)", done.stdout, re.M)
+    assert order[0] == "8"
     one, other = runs.numbers(reference), runs.numbers(folder)
     cells = [name for name in one if "~" in name or name.startswith("embeddings")]
     assert len(cells) > 50

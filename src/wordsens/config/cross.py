@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered
+from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered, report_name
 from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
@@ -146,8 +146,10 @@ class CrossCheck(SchemaCheck):
             )
         width = "pad_to" if dataset.get("pad_to") and dataset["policy"] != "windows" else "tokens"
         if dataset[width] > encoder.max_tokens:
+            own = self.config.get("encoder")
+            of_report = own is not None and key[1] == report_name(own)
             self.say(
-                (*key, width),
+                ("report", "n") if of_report else (*key, width),
                 f"is {dataset[width]}, but encoder {dataset['encoder']} has positions for "
                 f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
             )

@@ -10,7 +10,6 @@ import numpy as np
 
 from wordsens.errors import UserError
 from wordsens.experiments.vocabulary import LISTS
-from wordsens.files import replacing
 from wordsens.results import read_cell
 
 if TYPE_CHECKING:
@@ -88,9 +87,3 @@ def _quoted(text: str) -> str:
     """Text that is no Markdown: its word in [[ ]] is set bold, and signs mean themselves."""
     safe = "".join(f"\\{c}" if c in "\\`*_{}<>#|~" else c for c in text)
     return safe.replace("[[", "**").replace("]]", "**")
-
-
-def write_page(text: str, path: str | Path) -> None:
-    """Write a page, beside its final name first."""
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordsens.figures import KINDS
-from wordsens.files import replacing
+from wordsens.files import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +36,7 @@ def write_caption(
     kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], path: str | Path
 ) -> None:
     """Write ``caption`` as reStructuredText for the report, beside its final name first."""
-    with replacing(path) as beside:
-        beside.write_text(_escaped(caption(kind, tables, options)), encoding="utf-8")
+    write_text(path, _escaped(caption(kind, tables, options)))
 
 
 def _escaped(text: str) -> str:
