@@ -21,6 +21,11 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 
 
+if config.get("container"):
+
+    container: config["container"]
+
+
 results_or_exit("results", write=False)
 
 
@@ -31,11 +36,6 @@ onstart:
 onerror:
     # Last on the screen, after all that Snakemake says of a failed job.
     print(what_failed(log), file=sys.stderr)
-
-
-if config.get("container"):
-
-    container: config["container"]
 
 
 wildcard_constraints:

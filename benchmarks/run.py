@@ -23,12 +23,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.settings import PRESETS, Setting, Training
+from benchmarks.settings import PRESETS, Discrete, Setting, Training
 from benchmarks.tables import Result, Row, disturbed, duration, markdown, memory, processor
 
 HERE = Path(__file__).resolve().parent
 FIELDS = [
-    *("date", "who", "map", "n", "d", "depth", "N", "positions", "seeds", "seconds", "peak_mib"),
+    *(
+        "date",
+        "who",
+        "map",
+        "n",
+        "d",
+        "depth",
+        "N",
+        "vocabulary",
+        "positions",
+        "seeds",
+        "seconds",
+        "peak_mib",
+    ),
     *("value", "bound", "spread", "steps", "steps_timed", "others", "threads", "cores", "machine"),
     *("python", "torch", "numpy", "wordsens"),
 ]
@@ -62,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _measured(who: str, setting: Setting | Training, options: argparse.Namespace) -> Result | None:
+def _measured(
+    who: str, setting: Setting | Training | Discrete, options: argparse.Namespace
+) -> Result | None:
     """One measurement in a child process, printed and appended to the CSV at once.
 
     None where the child died (of memory, say): the other settings are still worth having.
@@ -89,7 +104,7 @@ def _measured(who: str, setting: Setting | Training, options: argparse.Namespace
     return result
 
 
-def row(who: str, setting: Setting | Training, result: Result) -> dict[str, Any]:
+def row(who: str, setting: Setting | Training | Discrete, result: Result) -> dict[str, Any]:
     """A measurement as a row of the CSV."""
     fields = {
         **asdict(setting),

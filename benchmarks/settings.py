@@ -52,6 +52,24 @@ class Training:
         return f"{self.map} N={self.N} n={self.n} d={self.d}"
 
 
+@dataclass(frozen=True)
+class Discrete:
+    """Every word of a vocabulary in the place of every token, in float32.
+
+    The baseline computes the layer anew, in float64, for ``baseline`` random substitutions.
+    """
+
+    map: str
+    n: int
+    d: int
+    vocabulary: int
+    baseline: int = 100
+
+    @property
+    def label(self) -> str:
+        return f"{self.map} n={self.n} d={self.d}, {self.vocabulary:,} words"
+
+
 SMALL = (
     Setting("raf", n=40, d=192),
     Setting("raf", n=40, d=192, positions="all"),
@@ -61,6 +79,7 @@ SMALL = (
     Setting("raf", n=100, d=384, baseline=None, seeds=20),
     Training("raf", n=10, d=96, N=100),
     Training("relu_raf", n=10, d=96, N=100),
+    Discrete("raf", n=40, d=192, vocabulary=5000),
 )
 
 FULL = (
@@ -76,6 +95,8 @@ FULL = (
     Setting("raf", n=100, d=768, baseline=None, seeds=20),
     Training("raf", n=40, d=384, N=400),
     Training("relu_raf", n=40, d=384, N=400),
+    Discrete("raf", n=250, d=384, vocabulary=30522),
+    Discrete("relu_raf", n=250, d=384, vocabulary=30522),
     Setting("rf", n=4096, d=5120, baseline=None),
 )
 

@@ -37,7 +37,6 @@ th, td {{ padding: 2px 9px; text-align: left; white-space: nowrap; border-bottom
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
 # What a cell's path says of it, such as d~96.
 _POINT = re.compile(r"(?:^|/)(\w+)~(\w+)")
-_NEEDED = ("sup", "position")
 _FIRST = ("sweep", "map", "dataset", "d", "n", "depth", "words")
 
 
@@ -56,17 +55,27 @@ def versions() -> dict[str, str]:
 
 
 def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-    """Write per-trial arrays and the cell's parameters.
+    """Write per-trial arrays and the cell's parameters, as ``write_arrays`` does.
 
-    Strings are stored as UTF-8.  Raises ValueError when the arrays differ in their number of
-    trials or an attribute is neither None (left out), a string, a number nor a list of numbers.
+    Raises ValueError when the arrays differ in their number of trials.
+    """
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise ValueError(f"a cell's arrays need one common number of trials: {lengths}")
+    write_arrays(path, arrays, attributes)
+
+
+def write_arrays(
+    path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> None:
+    """Write an HDF5 file of named arrays and attributes, with a digest of its content.
+
+    Strings are stored as UTF-8.  Raises ValueError where an attribute is neither None (left out),
+    a string, a number nor a list of numbers.
     """
     import h5py
 
     columns = {name: _storable(name, values) for name, values in arrays.items()}
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        raise ValueError(f"a cell's arrays need one common number of trials: {lengths}")
     # In memory first: on a full disk HDF5 itself ends in a segmentation fault.
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
@@ -88,26 +97,34 @@ def write_cell(path: str | Path, arrays: Mapping[str, Any], attributes: Mapping[
 
 def read_cell(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A cell's arrays and attributes; raises UserError when the file is not a whole cell."""
-    with reading_h5(path, "a cell") as file:
-        arrays, attributes = _content(file)
-        if not attributes.get("complete"):
-            raise UserError(f"{path}: incomplete (its writer was stopped); {REMAKE}")
-        if attributes.get("schema_version") != SCHEMA_VERSION:
-            found = attributes.get("schema_version")
-            raise UserError(
-                f"{path}: schema_version is {found}, this wordsens reads {SCHEMA_VERSION}; {REMAKE}"
-            )
-        noted = attributes.pop("content_sha256", None)
-        lengths = {name: len(values) for name, values in arrays.items()}
+    arrays, attributes = read_arrays(path, "a cell")
+    lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) != 1:
         raise UserError(f"{path}: arrays of different lengths {lengths}; {REMAKE}")
-    if noted != _content_sha256(arrays, attributes):
-        raise UserError(f"{path}: damaged or changed since it was made; {REMAKE}")
     for axis, value in _POINT.findall(str(path)):
         if str(attributes.get(axis)) != value:
             raise UserError(
                 f"{path}: holds a cell of {axis} = {attributes.get(axis)}; was it copied? {REMAKE}"
             )
+    return arrays, attributes
+
+
+def read_arrays(path: str | Path, what: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """What ``write_arrays`` wrote; raises UserError when the file is not that, whole.
+
+    ``what`` says what the file should be, for messages.
+    """
+    with reading_h5(path, what) as file:
+        arrays, attributes = _content(file)
+    if not attributes.get("complete"):
+        raise UserError(f"{path}: incomplete (its writer was stopped); {REMAKE}")
+    if attributes.get("schema_version") != SCHEMA_VERSION:
+        found = attributes.get("schema_version")
+        raise UserError(
+            f"{path}: schema_version is {found}, this wordsens reads {SCHEMA_VERSION}; {REMAKE}"
+        )
+    if attributes.pop("content_sha256", None) != _content_sha256(arrays, attributes):
+        raise UserError(f"{path}: damaged or changed since it was made; {REMAKE}")
     return arrays, attributes
 
 
@@ -148,11 +165,11 @@ def trials_table(paths: Iterable[str | Path]) -> pd.DataFrame:
     frames = []
     for path in paths:
         arrays, attributes = read_cell(path)
-        need(path, arrays, _NEEDED)
+        need(path, arrays, ("sup",))
         values = {"trial": np.arange(len(arrays["sup"]))}
         values |= {name: data for name, data in arrays.items() if data.ndim == 1}
         if "sup_by_position" in arrays:
-            need(path, arrays, ("positions",))
+            need(path, arrays, ("position", "positions"))
             each = arrays["sup_by_position"]
             values["best_position"] = values.pop("position")
             values = {name: np.repeat(data, each.shape[1]) for name, data in values.items()}
@@ -177,7 +194,7 @@ def cells_table(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def write_html(table: pd.DataFrame, path: str | Path) -> None:
-    """Write a table as a page of its own that needs nothing else."""
+    """Write a table as a page of its own that needs nothing else, beside its final name first."""
     body = table.to_html(index=False, border=0, na_rep="", float_format="{:g}".format)
     write_text(path, _PAGE.format(title=Path(path).stem, body=body))
 
@@ -195,7 +212,7 @@ def write_table(table: pd.DataFrame, path: str | Path) -> None:
 def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
     """A table as ``write_table`` left it; raises UserError when it was cut or changed since.
 
-    ``options`` are those of ``pandas.read_csv``.
+    ``options`` go to ``pandas.read_csv``.
     """
     import pandas as pd
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import run, tables
-from benchmarks.settings import FULL, PRESETS, Setting, Training
+from benchmarks.settings import FULL, PRESETS, Discrete, Setting, Training
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,7 +83,9 @@ def test_csv_is_appended_under_one_header(tmp_path: Path) -> None:
 
 def test_full_preset_has_the_sizes_that_must_be_reached() -> None:
     searches = [s for s in FULL if isinstance(s, Setting)]
-    assert {("raf", 400, 40, 384)} <= {(s.map, s.N, s.n, s.d) for s in FULL if s not in searches}
+    assert {("raf", 400, 40, 384)} <= {
+        (s.map, s.N, s.n, s.d) for s in FULL if isinstance(s, Training)
+    }
     wanted = {
         ("raf", 250, 768, 1, "first"),
         ("raf", 250, 768, 1, "all"),
@@ -115,6 +117,15 @@ def test_training_counts_the_losses_above_the_published_ones() -> None:
     ]
 
 
+def test_discrete_words_show_the_largest_difference() -> None:
+    theirs = result(7e6, steps=400, steps_timed=2, changes=[1.0, 0.5])
+    mine = result(9.0, changes=[1.0, 0.5 + 1e-7])
+    setting = Discrete("raf", n=250, d=384, vocabulary=30522)
+    shown = tables.markdown([(setting, theirs, mine)], "small").splitlines()[-1]
+    assert shown.startswith("| raf n=250 d=384, 30,522 words | 81 days (extrapolated) |")
+    assert shown.endswith("| 2 | 2.0e-07 |")
+
+
 def test_a_measurement_that_dies_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,9 +138,10 @@ def test_a_measurement_that_dies_leaves_the_others(
 
 
 @pytest.mark.parametrize("who", ["ours", "published"])
-@pytest.mark.parametrize("kind", ["Setting", "Training"])
+@pytest.mark.parametrize("kind", ["Setting", "Training", "Discrete"])
 def test_one_measurement_in_its_own_process(who: str, kind: str) -> None:
-    setting = {"map": "raf", "n": 4, "d": 8} | ({"N": 6} if kind == "Training" else {})
+    extra = {"Setting": {}, "Training": {"N": 6}, "Discrete": {"vocabulary": 7}}[kind]
+    setting = {"map": "raf", "n": 4, "d": 8} | extra
     asked = {"who": who, "kind": kind, "setting": setting}
     request = json.dumps({**asked, "threads": 1, "seed": 1})
     done = subprocess.run(
@@ -140,6 +152,11 @@ def test_one_measurement_in_its_own_process(who: str, kind: str) -> None:
         check=True,
     )
     measured = json.loads(done.stdout)
-    assert len(measured["losses"]) == 16 if kind == "Training" else measured["value"] > 0
+    counted = {"Training": ("losses", 16), "Discrete": ("changes", 100)}
+    if kind in counted:
+        name, count = counted[kind]
+        assert len(measured[name]) == count
+    else:
+        assert measured["value"] > 0
     assert measured["seconds"] > 0
     assert 50 < measured["peak_mib"] < 5000

@@ -29,6 +29,7 @@ PROGRAMS = (
     "scancel",
     "scontrol",
     "sinfo",
+    "unshare",
 )
 
 SLURM_CONF = """{ours}{pid}
@@ -73,8 +74,7 @@ def obstacle() -> str | None:
     """Why no Slurm can be started here; None when one can."""
     if os.geteuid() != 0:
         return "starting Slurm's daemons needs root"
-    path = os.environ.get("PATH", "") + os.pathsep + "/usr/sbin"
-    missing = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+    missing = [name for name in PROGRAMS if _found(name) is None]
     if missing:
         return (
             f"there is no {', '.join(missing)}: apt-get install slurmctld slurmd slurm-client munge"
@@ -83,6 +83,11 @@ def obstacle() -> str | None:
     if conf.exists() and not _left_behind(conf):
         return f"{conf} belongs to a cluster or to another test"
     return None
+
+
+def _found(program: str) -> str | None:
+    """A program's path; daemons lie where only root looks."""
+    return shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
 
 
 def _left_behind(conf: Path) -> bool:
@@ -129,19 +134,20 @@ class Slurm:
         self._daemon("munged", "--foreground", "--force", f"--key-file={key}", log, *files)
         _wait("munged's socket", (self.state / "munge.socket").exists)
         self._daemon("slurmctld", "-D")
-        self._daemon("slurmd", "-D", "-N", "localhost")
+        # the first process of its own process namespace takes all its jobs with it when it ends
+        alone = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        self._daemon(*alone, str(_found("slurmd")), "-D", "-N", "localhost")
         _wait("an idle node", lambda: self._quietly("sinfo", "-h", "-o", "%T") == "idle")
 
     def _daemon(self, *command: str) -> None:
-        path = shutil.which(command[0], path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
-        out = (self.state / f"{command[0]}.out").open("wb")
+        out = (self.state / f"{len(self._daemons)}-{command[0]}.out").open("wb")
         self._daemons.append(
             subprocess.Popen(
-                [str(path), *command[1:]],
+                [str(_found(command[0])), *command[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
         )
 
@@ -151,7 +157,8 @@ class Slurm:
         while self._quietly("squeue", "-h") and time.monotonic() < deadline:
             time.sleep(0.2)
         for daemon in reversed(self._daemons):
-            daemon.terminate()
+            # unshare passes no other signal on
+            (daemon.kill if daemon is self._daemons[-1] else daemon.terminate)()
             try:
                 daemon.wait(10)
             except subprocess.TimeoutExpired:
@@ -175,13 +182,15 @@ class Slurm:
             return ""
 
     def jobs(self) -> dict[str, tuple[str, str]]:
-        """State and comment (which names rule or group) of every job in the queue."""
+        """State and comment (which names rule or group) of every job that runs or waits."""
         lines = self.ask("squeue", "-h", "-o", "%i|%T|%k").splitlines()
         rows = [line.split("|", 2) for line in lines]
-        return {job: (state, comment) for job, state, comment in rows}
+        # one that has ended is listed for a moment while its node is tidied up
+        return {job: (state, comment) for job, state, comment in rows if state != "COMPLETING"}
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """In a child before it starts: the kernel kills it when this process ends, however it ends."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

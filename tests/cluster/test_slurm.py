@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cluster.slurm import Slurm
+from tests.cluster.slurm import Slurm, end_with_parent
 from tests.workflow.test_end_to_end import configuration
 from wordsens.results import read_cell
 
@@ -64,6 +64,7 @@ class Run:
                 cwd=folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=end_with_parent,
             )
 
     def text(self) -> str:

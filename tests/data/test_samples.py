@@ -132,13 +132,6 @@ def test_rows_that_cannot_be_scaled_are_named(store: Path) -> None:
         draw_samples(store, 2, 4, 1, stream())
 
 
-def test_a_damaged_sample_is_named(store: Path) -> None:
-    with h5py.File(store, "r+") as file:
-        file["embeddings"][:, 1, 0] += 1e-3
-    with pytest.raises(UserError, match=r"store\.h5: sample \d+ is damaged; delete it and run"):
-        draw_samples(store, 2, 4, 1, stream())
-
-
 def test_tokens_are_the_start_of_a_sample_and_never_padding(store: Path) -> None:
     ids, indices = draw_tokens(store, 6, 40, stream(), special=2)
     assert ids.shape == (40, 4)
@@ -151,3 +144,10 @@ def test_tokens_are_the_start_of_a_sample_and_never_padding(store: Path) -> None
     assert (inner == found[:, None] * TOKENS + np.arange(1, 7)).all(), "special tokens come off"
     with pytest.raises(UserError, match=r"layers\.x\.n: is 9, .* has 8 tokens"):
         draw_tokens(store, 9, 1, stream(), special=2, key="layers.x")
+
+
+def test_a_damaged_sample_is_named(store: Path) -> None:
+    with h5py.File(store, "r+") as file:
+        file["embeddings"][:, 1, 0] += 1e-3
+    with pytest.raises(UserError, match=r"store\.h5: sample \d+ is damaged; delete it and run"):
+        draw_samples(store, 2, 4, 1, stream())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import h5py
@@ -25,7 +26,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "mine.h5"
     rng = np.random.default_rng(0)
     with h5py.File(path, "w") as file:
-        file["embeddings"] = rng.normal(size=(20, 12, 16)).astype(np.float32)
+        states = rng.normal(size=(20, 12, 16)).astype(np.float32)
+        file["embeddings"] = states
+        file["checksums"] = np.array([zlib.crc32(sample) for sample in states], dtype=np.uint32)
         file["labels"] = np.ones(20, dtype=np.int8)
         file["token_ids"] = rng.integers(4, 44, (20, 12)).astype(np.int32)
         file["lengths"] = np.full(20, 12, dtype=np.int32)

@@ -87,7 +87,7 @@ BY_FILE: list[tuple[str, Any, str]] = [
     ("corpora", OWN | {"path": "lines.jsonl"}, "line 2: not valid JSON"),
     ("corpora", OWN | {"path": "number.jsonl"}, "holds 5, which is no text"),
     ("encoders", {"source": "file", "path": "nowhere"}, "nowhere does not exist"),
-    ("encoders", {"source": "file", "path": "texts.csv"}, "is not a folder"),
+    ("encoders", {"source": "file", "path": "texts.csv"}, "a file; allowed: a folder"),
     ("encoders", {"source": "file", "path": "pickled"}, "only pickled weights .*never loaded"),
     ("encoders", {"source": "file", "path": "disguised"}, "no safetensors file .*never loaded"),
     ("encoders", {"source": "file", "path": "cut"}, "no safetensors file"),

@@ -29,7 +29,7 @@ from wordsens.config.model import (
     VocabularyStudy,
     typed,
 )
-from wordsens.config.own import REPORT_KINDS, with_report
+from wordsens.config.report import REPORT_KINDS, with_report
 from wordsens.config.schema import read_yaml, yaml_mistake
 from wordsens.errors import UserError
 

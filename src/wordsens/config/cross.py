@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordsens.config.inputs import Seen, look_at_corpus, look_at_encoder
 from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered, report_name
+from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
 from wordsens.errors import UserError
@@ -69,8 +68,10 @@ class CrossCheck(SchemaCheck):
             if asset["source"] == "file":
                 with self._own_file(("encoders", name)) as key:
                     self.opened[name] = look_at_encoder(asset, key)
-        for name, asset in filled["models"].items():
-            self._own_model(asset, ("models", name, "path"))
+        for name, model in filled["models"].items():
+            if model["source"] == "file":
+                with self._own_file(("models", name)) as key:
+                    look_at_model(model, key)
         for name, dataset in filled["datasets"].items():
             if dataset["source"] == "text":
                 self._dataset(name, dataset, filled)
@@ -106,15 +107,6 @@ class CrossCheck(SchemaCheck):
             if not at.startswith(dotted):
                 at, message = f"{dotted}.path", str(error)
             self.say(tuple(at.split(".")), message)
-
-    def _own_model(self, asset: Plain, key: Key) -> None:
-        if asset["source"] != "file":
-            return
-        path = Path(asset["path"])
-        if not path.exists():
-            self.say(key, f"is {asset['path']!r}, and {path.absolute()} does not exist")
-        elif not path.is_dir() and path.suffix != ".gguf":
-            self.say(key, f"is {asset['path']!r}; allowed: a folder, or a file ending in .gguf")
 
     def _dataset(self, name: str, dataset: Plain, filled: Plain) -> None:
         key = ("datasets", name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -168,7 +169,7 @@ class Config:
 
 def report_name(encoder: str) -> str:
     """The name under which an encoder's folder is reported on: own_<last part of the path>."""
-    last = re.sub(r"[^A-Za-z0-9]+", "_", Path(encoder).resolve().name).strip("_")
+    last = re.sub(r"[^A-Za-z0-9]+", "_", Path(os.path.abspath(encoder)).name).strip("_")
     return PREFIX + (last or "encoder")[:40]
 
 

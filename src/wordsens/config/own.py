@@ -1,83 +1,68 @@
-"""The entries that ``--config encoder=PATH texts=FILE`` adds, for the target model_report."""
+"""The user's own files, looked at before any job: what they say now need not fail later."""
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wordsens.config.model import Plain, report_name
+from wordsens.errors import UserError
 
-# In the order of the report.
-REPORT_KINDS = ("layers", "attraction", "attention", "vocabulary")
+if TYPE_CHECKING:
+    from wordsens.data.encoders import Encoder
 
-
-def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
-    """The configuration with a corpus, a dataset, studies and figures of the user's own encoder.
-
-    Without ``encoder`` nothing is added.  Values that break the schema are left for its check.
-    """
-    filled = copy.deepcopy(dict(config))
-    encoder = filled.get("encoder")
-    if not isinstance(encoder, str) or not encoder:
-        return filled
-    name = report_name(encoder)
-    given = filled.get("report")
-    sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
-    sizes |= given if isinstance(given, dict) else {}
-
-    def add(section: str, entry: Plain, key: str = name) -> None:
-        if isinstance(filled.setdefault(section, {}), dict):
-            filled[section][key] = entry
-
-    add("encoders", {"source": "file", "path": encoder})
-    corpora = filled.get("corpora") or {}
-    texts = filled.get("texts") or next(iter(corpora), None)
-    corpus = texts if texts in corpora else name
-    if corpus == name and isinstance(texts, str):
-        own = {"source": "file", "path": texts, "text": sizes["text"]}
-        add("corpora", {**own, "labelled": False, "join": "all"})
-    lengths = sizes["n"] if _numbers(sizes["n"]) else [1]
-    dataset = {"source": "text", "corpus": corpus, "encoder": name, "layer": 0}
-    add("datasets", {**dataset, "policy": "windows", "tokens": max(lengths), "balanced": False})
-    shared = {key: sizes[key] for key in ("n", "trials")}
-    effort = {key: sizes[key] for key in ("layers", "starts", "steps")}
-    add("layers", {"dataset": name, **shared, **effort}, f"{name}_layers")
-    middle = {"position": max(1, max(lengths) // 3), "tokens": max(lengths)}
-    add("attraction", {"encoder": name, "dataset": name, **middle}, f"{name}_attraction")
-    width = hidden_size(encoder)
-    if width:
-        map_ = {"map": "raf", "dataset": name, "d": [width]}
-        add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
-    sentences = next(iter((filled.get("attention") or {}).values()), None)
-    if isinstance(sentences, dict) and "sentences" in sentences:
-        add("attention", {**sentences, "encoder": name}, f"{name}_attention")
-    for kind in REPORT_KINDS:
-        key = f"{name}_{kind}"
-        if key in filled.get(kind, {}):
-            add("figures", {"kind": kind, "sweeps": [key], "default": False}, key)
-    return filled
+# A corpus is read so far; every Snakemake job parses the configuration, so it must stay quick.
+LOOKED_AT = 1 << 20
 
 
-def hidden_size(folder: str) -> int | None:
-    """The embedding dimension that an encoder's config.json states."""
-    try:
-        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        return int(config["hidden_size"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+@dataclass(frozen=True)
+class Seen:
+    """What the beginning of a corpus shows: its labels, and whether that is all of it."""
+
+    labels: frozenset[int]
+    whole: bool
 
 
-def _properties(schema: Plain, name: str) -> Plain:
-    """The properties of one of the schema's definitions, references followed."""
-    definitions = schema["$defs"]
-    return {
-        key: {**definitions.get(str(part.get("$ref", "")).rsplit("/", 1)[-1], {}), **part}
-        for key, part in definitions[name]["properties"].items()
-    }
+def look_at_corpus(settings: Mapping[str, Any], key: str) -> Seen:
+    """Read the first MiB of a corpus as its job will; raises the UserError that it would raise."""
+    from wordsens.data.corpora import first_rows, labelled, nothing_left
+
+    path = Path(settings["path"])
+    if not path.exists():
+        raise UserError(f"{key}.path: is {str(path)!r}, and {path.absolute()} does not exist")
+    if not path.is_file():
+        raise UserError(
+            f"{key}.path: is {str(path)!r}, no file; allowed: a CSV, JSONL or .txt file"
+        )
+    rows, whole = first_rows(path, LOOKED_AT)
+    tally: dict[str, Any] = {}
+    labels = [text["label"] for text in labelled(rows, settings, key, tally)]
+    if whole and not labels:
+        raise nothing_left(settings, key, tally)
+    return Seen(frozenset(labels), whole)
 
 
-def _numbers(values: Any) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(n, int) for n in values)
+def look_at_encoder(settings: Mapping[str, Any], key: str) -> Encoder:
+    """Read the config.json of an encoder's folder; raises UserError when a part is missing."""
+    from wordsens.data.encoders import Encoder
+
+    path = Path(settings["path"])
+    if not path.exists():
+        raise UserError(f"{key}.path: is {str(path)!r}, and {path.absolute()} does not exist")
+    if not path.is_dir():
+        raise UserError(
+            f"{key}.path: is {str(path)!r}, a file; allowed: a folder in transformers format"
+        )
+    return Encoder.open(path, f"{key}.path")
+
+
+def look_at_model(settings: Mapping[str, Any], key: str) -> None:
+    """Whether a language model's path may be one; raises UserError when it is not."""
+    path = Path(settings["path"])
+    if not path.exists():
+        raise UserError(f"{key}.path: is {str(path)!r}, and {path.absolute()} does not exist")
+    if not path.is_dir() and path.suffix != ".gguf":
+        raise UserError(
+            f"{key}.path: is {str(path)!r}; allowed: a folder, or a file ending in .gguf"
+        )

@@ -7,7 +7,6 @@ words_v.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,15 +17,14 @@ import numpy as np
 
 from wordsens.data.encoders import Encoder
 from wordsens.errors import UserError
-from wordsens.files import REMAKE, reading_h5, replacing
-from wordsens.results import versions
+from wordsens.files import REMAKE
+from wordsens.results import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     import torch
 
     from wordsens.data.embeddings import Embeddings
 
-SCHEMA_VERSION = 1
 PARTS = ("words", "places", "scale", "shift", "eps")
 STARTS = ("Ġ", "▁")  # how BPE and SentencePiece mark the start of a word
 
@@ -124,40 +122,26 @@ class Vocabulary:
 
 
 def make_vocabulary(path: str | Path, folder: str | Path, key: str, code: str = "") -> Vocabulary:
-    """Write an encoder's vocabulary, whole or not at all, and return it."""
-    import h5py
-
+    """Write an encoder's vocabulary, beside its final name first, and return it."""
     encoder = Encoder.open(folder, key)
     layer = encoder.embedding_layer()
     pieces, special = encoder.words()
-    # In memory first: on a full disk HDF5 itself ends in a segmentation fault.
-    content = io.BytesIO()
-    with h5py.File(content, "w") as file:
-        file.create_dataset(
-            "pieces", data=np.array(pieces, dtype=object), dtype=h5py.string_dtype()
-        )
-        file["special"] = np.isin(np.arange(len(pieces)), special)
-        for name in PARTS:
-            file[name] = layer[name].numpy()
-        for name, value in {"encoder": key, "code": code, **versions()}.items():
-            file.attrs[name] = value
-        file.attrs["schema_version"] = SCHEMA_VERSION
-        file.attrs["complete"] = True
-    with replacing(path) as beside:
-        beside.write_bytes(content.getbuffer())
+    arrays = {
+        "pieces": np.array(pieces, dtype=object),
+        "special": np.isin(np.arange(len(pieces)), special),
+        **{name: layer[name].numpy() for name in PARTS},
+    }
+    write_arrays(path, arrays, {"encoder": key, "code": code})
     return open_vocabulary(path)
 
 
 def open_vocabulary(path: str | Path) -> Vocabulary:
     """Read a vocabulary; raises UserError when the file is not a whole one."""
-    with reading_h5(path, "a vocabulary") as file:
-        if not file.attrs.get("complete"):
-            raise UserError(f"{path}: incomplete (its writer was stopped); {REMAKE}")
-        if file.attrs.get("schema_version") != SCHEMA_VERSION:
-            raise UserError(f"{path}: not of schema version {SCHEMA_VERSION}; {REMAKE}")
-        pieces = [str(piece) for piece in file["pieces"].asstr()[...]]
-        special = file["special"][...]
-        parts = {name: file[name][...] for name in PARTS}
-    if not len(pieces) == len(special) == len(parts["words"]):
-        raise UserError(f"{path}: arrays of different lengths; {REMAKE}")
+    arrays, _ = read_arrays(path, "a vocabulary")
+    try:
+        pieces = [str(piece) for piece in arrays.pop("pieces")]
+        special = arrays.pop("special")
+        parts = {name: arrays[name] for name in PARTS}
+    except KeyError as missing:
+        raise UserError(f"{path}: not a vocabulary, it lacks {missing}; {REMAKE}") from None
     return Vocabulary(Path(path), pieces, special, **parts)

@@ -15,6 +15,7 @@ from wordsens.data.samples import draw_tokens
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.encoders.sensitivity import LayerSensitivity, chosen_layers, search_layers
 from wordsens.errors import UserError
+from wordsens.progress import portion
 from wordsens.randomness import Stream
 from wordsens.results import read_cell
 from wordsens.search.sensitivity import chosen_sets
@@ -69,18 +70,19 @@ def run_cell(
             perturb=cell["perturb"],
             device=device,
         )
-        found.append(
-            search_layers(
-                model,
-                tokens[group],
-                sets,
-                layers,
-                [stream.child("trial", trial=trial) for trial in group],
-                starts=cell["starts"],
-                steps=cell["steps"],
-                special_tokens=cell["special_tokens"],
+        with portion(len(group) / trials):
+            found.append(
+                search_layers(
+                    model,
+                    tokens[group],
+                    sets,
+                    layers,
+                    [stream.child("trial", trial=trial) for trial in group],
+                    starts=cell["starts"],
+                    steps=cell["steps"],
+                    special_tokens=cell["special_tokens"],
+                )
             )
-        )
         seconds += [(time.perf_counter() - began) / len(group)] * len(group)
 
     def gather(name: str) -> np.ndarray:

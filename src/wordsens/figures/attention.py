@@ -46,7 +46,9 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         for panel, (sentence, part) in zip(row, sentences, strict=False):
             pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
             meshes.append(squares(panel, part["weight"].to_numpy(), pieces, top))
-            panel.set_title(f"“{sentence}”" if len(sentence) < 45 else "", style="italic")
+            panel.set_title(
+                f"“{sentence}”" if len(sentence) < 45 else "", style="italic", parse_math=False
+            )
         for panel in row[len(sentences) :]:
             panel.set_axis_off()
         drawn.colorbar(meshes[0], ax=row.tolist(), shrink=0.75, pad=0.02, label="attention score")
@@ -67,8 +69,9 @@ def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -
     if count <= READABLE:
         small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8}
         places = np.arange(count) + 0.5
-        axes.set_xticks(places, pieces, rotation=90, **small)
-        axes.set_yticks(places, pieces, **small)
+        names = [piece.replace("$", r"\$") for piece in pieces]  # no formula
+        axes.set_xticks(places, names, rotation=90, **small)
+        axes.set_yticks(places, names, **small)
     axes.set_xlabel("key")
     axes.set_ylabel("query")
     return mesh

@@ -35,7 +35,7 @@ def caption(kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str,
 def write_caption(
     kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], path: str | Path
 ) -> None:
-    """Write ``caption`` as reStructuredText for the report."""
+    """Write ``caption`` as reStructuredText for the report, beside its final name first."""
     write_text(path, _escaped(caption(kind, tables, options)))
 
 

@@ -57,7 +57,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         axes.axhline(top, color=style.NEUTRAL, lw=0.7)
         for name in WIDTHS:
             for number, line in enumerate(text[name]):
-                axes.text(LEFT[name], top + 1.0 + number, line, va="center")
+                axes.text(LEFT[name], top + 1.0 + number, line, va="center", parse_math=False)
         value = float(row["difference"])
         colour = style.COLOURS[0] if value > 0 else style.COLOURS[1]
         bold: dict[str, Any] = {

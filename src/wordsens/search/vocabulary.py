@@ -26,6 +26,7 @@ from wordsens.kernels import fused
 from wordsens.kernels.vocabulary import changed_rows, changed_rows_expanded, expand
 from wordsens.maps import FeatureMap
 from wordsens.maps.attention import AttentionMap, AttentionState
+from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
 
@@ -127,6 +128,8 @@ def vocabulary_sensitivity(
         for at, part in _parts(vectors, source.words_at_once(len(chosen[rows]))):
             moved = part.to(X)
             keeper.add(rows, at, squares(moved), moved, len(vectors))
+            done = first + len(chosen[rows]) * (at + len(part)) / len(vectors)
+            reached(done, len(chosen))
     return keeper.result()
 
 
