@@ -10,7 +10,7 @@ TORCH := 2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help figures test bench lint format docs constraints clean moved
+.PHONY: help figures test test-slurm bench lint format docs constraints clean moved
 
 # An environment remembers where it was made; when the folder was moved or copied, make it anew.
 ifneq ($(wildcard $(INSTALLED)),)
@@ -21,13 +21,16 @@ endif
 
 help: ## list the targets
 	@echo "Usage: make TARGET [CORES=n] [PYTHON=python3.12] [PRESET=small|full]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 figures: $(INSTALLED) ## install into .venv if needed and run the default workflow
 	$(RUN) -m snakemake --cores $(CORES)
 
 test: $(INSTALLED_DEV) ## install into .venv if needed and run all tests
 	$(RUN) -m pytest
+
+test-slurm: $(INSTALLED_DEV) ## the tests on a real Slurm, started on this machine (as root)
+	$(RUN) -m pytest -m slurm tests/cluster
 
 bench: $(INSTALLED) ## measure against the published procedure (PRESET=small|full)
 	$(RUN) -m benchmarks.run --preset $(PRESET)

@@ -2,17 +2,40 @@
 #     snakemake --cores 2               every figure that config.yaml does not mark default: false
 #     snakemake --cores 2 figure2_rf    one figure and only what it needs
 #     snakemake --cores 2 tables        the tables of all sweeps
+#     snakemake --cores 2 model_report --config encoder=PATH texts=FILE    a report on your encoder
 import os
 
 from snakemake.utils import Paramspace, min_version
 
+from wordsens.config import readable_or_exit, results_or_exit
+
 min_version("9.13")
 
 
-configfile: os.path.join(workflow.basedir, "config.yaml")
+configfile: readable_or_exit(os.path.join(workflow.basedir, "config.yaml"))
+
+
+report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+
+
+if config.get("container"):
+
+    container: config["container"]
+
+
+results_or_exit("results", write=False)
+
+
+onstart:
+    results_or_exit("results", write=True)
+
+
+onerror:
+    # Last on the screen, after all that Snakemake says of a failed job.
+    print(what_failed(log), file=sys.stderr)
 
 
 wildcard_constraints:
@@ -23,7 +46,14 @@ wildcard_constraints:
     sweep="|".join(cfg.sweeps) or "-",
     study="|".join(cfg.generalization) or "-",
     vocabulary="|".join(cfg.vocabulary) or "-",
+    layers="|".join(cfg.layers) or "-",
+    weights="pretrained|random",
+    attraction="|".join(cfg.attraction) or "-",
+    attention="|".join(cfg.attention) or "-",
+    model="|".join(cfg.models) or "-",
+    prompts="|".join(cfg.prompts) or "-",
     figure="|".join(cfg.figures) or "-",
+    report=cfg.report or "-",
 
 
 localrules:
@@ -31,19 +61,23 @@ localrules:
     tables,
     fetch_corpus,
     fetch_encoder,
+    fetch_model,
 
 
 rule all:
     default_target: True
     input:
-        [pages(figure) for figure in cfg.figures.values() if figure.default],
+        [shown(figure) for figure in cfg.figures.values() if figure.default],
 
 
 rule tables:
     input:
         expand(
             "results/tables/{name}.csv",
-            name=[*cfg.sweeps, *cfg.generalization, *cfg.vocabulary],
+            name=[
+                *(*cfg.sweeps, *cfg.generalization, *cfg.vocabulary, *cfg.layers),
+                *(*cfg.attraction, *cfg.attention, *cfg.prompts),
+            ],
         ),
 
 
@@ -52,4 +86,6 @@ include: "workflow/rules/embeddings.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/generalization.smk"
 include: "workflow/rules/vocabulary.smk"
+include: "workflow/rules/encoders.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"

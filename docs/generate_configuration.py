@@ -34,10 +34,14 @@ def page(schema: Schema) -> str:
     """The whole page as Markdown."""
     top = schema["properties"]
     named = {key: _named_entries(schema, part) for key, part in top.items()}
+    fixed = {key: part for key, part in top.items() if "properties" in _resolved(schema, part)}
     blocks = [PREAMBLE]
-    plain = {key: part for key, part in top.items() if named[key] is None}
+    plain = {key: part for key, part in top.items() if named[key] is None and key not in fixed}
     if plain:
         blocks.append("## Top level\n\n" + _table(schema, {"properties": plain}))
+    for key, part in fixed.items():
+        table = _table(schema, _resolved(schema, part))
+        blocks.append(f"## `{key}`\n\n{_prose(part)}\n\n{table}")
     for key, entry in named.items():
         if entry is None:
             continue

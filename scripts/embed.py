@@ -14,4 +14,5 @@ with job(snakemake):
         seed=snakemake.params.seed,
         device=torch_device(snakemake.params.device),
         code=snakemake.params.code,
+        counts=snakemake.input.counts,
     )

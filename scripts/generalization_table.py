@@ -4,6 +4,7 @@ from wordsens.scripting import job
 
 with job(snakemake):
     from wordsens.experiments.generalization_table import searches_table
-    from wordsens.results import write_table
+    from wordsens.results import cells_table, write_html, write_table
 
-    write_table(searches_table(snakemake.input), snakemake.output[0])
+    write_table(searches_table(snakemake.input), snakemake.output.table)
+    write_html(cells_table(snakemake.input), snakemake.output.provenance)

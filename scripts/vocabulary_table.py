@@ -3,10 +3,11 @@
 from wordsens.scripting import job
 
 with job(snakemake):
-    from wordsens.experiments.vocabulary_table import page, words_table, write_page
+    from wordsens.experiments.vocabulary_table import page, words_table
+    from wordsens.files import write_text
     from wordsens.results import trials_table, write_table
 
     write_table(trials_table(snakemake.input), snakemake.output.table)
     words = words_table(snakemake.input)
     write_table(words, snakemake.output.words)
-    write_page(page(words), snakemake.output.page)
+    write_text(snakemake.output.page, page(words))

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+import torch
+
+# Triton reads this when it is first imported, by whichever test that may be.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
 
 WORDS = [f"w{number}" for number in range(40)]
 
@@ -12,7 +26,6 @@ WORDS = [f"w{number}" for number in range(40)]
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random BERT of 3 blocks, hidden size 16 and 40 words, in transformers format."""
-    import torch
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -44,6 +57,50 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 num_attention_heads=2,
                 intermediate_size=32,
                 max_position_embeddings=64,
+            )
+        )
+    model.save_pretrained(folder)
+    return folder
+
+
+TEMPLATE = (
+    "{% for message in messages %}user {{ message['content'] }} {% endfor %}"
+    "{% if add_generation_prompt %}bot{% endif %}"
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random causal model of 2 blocks with a chat template and a context of 32 tokens."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("model") / "tiny chat"
+    vocabulary = ["[PAD]", "[UNK]", "[EOS]", "user", "bot", "Yes", "No", *WORDS]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", eos_token="[EOS]"
+    )
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(vocabulary),
+                hidden_size=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=32,
+                initializer_range=0.5,
+                bos_token_id=None,
+                eos_token_id=2,
+                pad_token_id=0,
             )
         )
     model.save_pretrained(folder)

@@ -92,7 +92,7 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         (
             "corpora.mine",
             {"source": "file", "path": "x.xls"},
-            ["corpora.mine.path", ".csv or .jsonl"],
+            ["corpora.mine.path", ".csv, .jsonl or .txt"],
         ),
         ("corpora.mine", {"source": "file", "path": "no.csv"}, ["no.csv does not exist"]),
         ("encoders.mine", {"source": "file", "path": "nowhere"}, ["nowhere does not exist"]),
@@ -251,6 +251,64 @@ def test_vocabulary_cells_and_their_defaults() -> None:
         "compare": True,
         "precision": "float32",
     }
+
+
+def test_layers_cells_spell_weights_and_n() -> None:
+    loaded = load(DEFAULT, [], SCHEMA)
+    study = loaded.layers["trained_layers"]
+    assert study.points()[0] == {"weights": "pretrained", "n": 10}
+    assert len(study.points()) == 2 * len(study.axes["n"])
+    cell = study.cell(loaded.seed, weights="random", n=25)
+    assert cell["study"] == "trained_layers"
+    assert (cell["weights"], cell["n"]) == ("random", 25)
+    assert cell["perturb"] == "layer0"
+    assert cell["special_tokens"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"layers.x": {"dataset": "synthetic", "n": [8]}},
+            "layers.x.dataset: is 'synthetic', which",
+        ),
+        ({"layers.x": {"dataset": "review", "n": [8]}}, "did you mean reviews?"),
+        ({"layers.raf": {"dataset": "reviews", "n": [8]}}, "is also a name of sweeps"),
+        ({"layers.trained_layers.weights": ["trained"]}, "pretrained, random"),
+        ({"attraction.trained_attraction.dataset": "reviews"}, "either a text or a dataset"),
+        ({"attraction.trained_attraction.encoder": "bert"}, "which encoders lacks"),
+        ({"attraction.trained_attraction.position": -1}, "position: is -1"),
+        ({"attention.love.sentences": []}, "attention.love.sentences: is []"),
+        ({"prompts.film.model": "smol"}, "did you mean smollm2?"),
+        ({"prompts.film.answers": ["Yes"]}, "prompts.film.answers"),
+        ({"models.mine": {"source": "file", "path": "no/such.gguf"}}, "does not exist"),
+        ({"figures.layers.sweeps": ["raf"]}, "which layers lacks"),
+        ({"encoder": "no/folder"}, "no/folder does not exist"),
+    ],
+)
+def test_mistakes_in_studies_of_trained_models(change: dict[str, Any], says: str) -> None:
+    assert any(says in line for line in mistakes(change))
+
+
+def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "my texts.txt"
+    texts.write_text("w1 w2\n")
+    change = {"encoder": str(tiny_bert), "texts": str(texts), "report": {"n": [8, 12]}}
+    loaded = load(changed(change), [], SCHEMA)
+    assert loaded.report == "own_tiny_bert"
+    assert loaded.corpora["own_tiny_bert"].settings["labelled"] is False
+    assert loaded.datasets["own_tiny_bert"].settings["tokens"] == 12
+    assert loaded.layers["own_tiny_bert_layers"].axes["n"] == [8, 12]
+    assert loaded.vocabulary["own_tiny_bert_vocabulary"].axes["d"] == [16]
+    kinds = [name for name in loaded.figures if name.startswith("own_tiny_bert_")]
+    assert len(kinds) == 4
+    assert not any(loaded.figures[name].default for name in kinds)
+    assert load(DEFAULT, [], SCHEMA).report is None
+    known = load(changed({"encoder": str(tiny_bert)}), [], SCHEMA)
+    assert known.datasets["own_tiny_bert"].settings["corpus"] == "reviews"
+    lines = mistakes(change | {"texts": str(tmp_path / "none.txt")})
+    assert any("none.txt does not exist" in line for line in lines)
+    assert any("n" in line for line in mistakes(change | {"report": {"n": "many"}}))
 
 
 def test_documents_and_their_longest_sample() -> None:

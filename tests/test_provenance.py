@@ -86,6 +86,33 @@ def test_cell_script_reaches_the_maps_but_not_the_figures() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("map", "reached", "not_reached"),
+    [
+        ("rf", {"random_features"}, {"attention", "raf", "qkv"}),
+        ("raf", {"raf", "attention"}, {"qkv"}),
+    ],
+)
+def test_a_cell_depends_on_its_own_map(map: str, reached: set, not_reached: set) -> None:
+    found = set(provenance.sources(SCRIPTS / "sensitivity_cell.py", map=map))
+    assert {f"wordsens.maps.{name}" for name in reached} <= found
+    assert not {f"wordsens.maps.{name}" for name in not_reached} & found
+    assert {"wordsens.maps", "wordsens.maps.base", "wordsens.search.ascent"} <= found
+
+
+def test_a_map_that_is_not_found_depends_on_all(package: Path) -> None:
+    (package / "maps" / "raf.py").write_text('class R:\n    name: str = "raf"\n')
+    (package / "maps" / "other.py").write_text('class O:\n    name = "other"\n')
+    (package / "maps" / "__init__.py").write_text("from wordsens.maps import other, raf\n")
+    (package / "cell.py").write_text("import wordsens.maps\n")
+    provenance._read.cache_clear()
+    provenance._class_names.cache_clear()
+    of = {map: provenance.sources("wordsens.cell", map=map) for map in ("raf", "unknown")}
+    provenance._class_names.cache_clear()
+    assert "wordsens.maps.other" not in of["raf"]
+    assert {"wordsens.maps.other", "wordsens.maps.raf"} <= set(of["unknown"])
+
+
 def test_figure_script_depends_on_every_kind_of_figure() -> None:
     assert "wordsens.figures.positions" in provenance.sources(SCRIPTS / "figure.py")
 

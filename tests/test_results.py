@@ -62,7 +62,7 @@ def test_incomplete_broken_and_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cell\.h5: incomplete .* delete it and run snakemake"):
         read_cell(path)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(UserError, match=r"cell\.h5: not a readable HDF5 file .* delete it"):
+    with pytest.raises(UserError, match=r"cell\.h5: not readable as a cell .* delete it"):
         read_cell(path)
     with pytest.raises(UserError, match=r"none\.h5: no such file"):
         read_cell(tmp_path / "none.h5")

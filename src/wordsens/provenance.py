@@ -13,32 +13,38 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = "wordsens"
+MAPS = "wordsens.maps"  # whose package file is the registry of maps
+# What no result can depend on: the package's own file only forwards names, progress only speaks.
+WITHOUT_EFFECT = (PACKAGE, "wordsens.progress")
 ROOT = Path(__file__).resolve().parent
 
 
-def fingerprint(*entries: str | Path) -> str:
+def fingerprint(*entries: str | Path, map: str | None = None) -> str:
     """A short sha256 over the sources of everything the entries import from wordsens.
 
     An entry is a dotted module name ("wordsens.experiments.sensitivity") or the path of a script.
     Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
     A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
     dot ("wordsens.maps.") as an import of all below it, which covers registries that import by
-    name.  ``wordsens/__init__.py`` only forwards names, so it is left out.
+    name.  Modules ``WITHOUT_EFFECT`` on any result are left out.
+
+    With ``map``, code that uses the registry of maps uses that map alone: the modules of the
+    others count only where they are imported by their own names.
 
     Raises FileNotFoundError when an entry is no module or file.
     """
     digest = hashlib.sha256()
-    for label, path in sorted(_closure(entries).items()):
+    for label, path in sorted(_closure(entries, map).items()):
         digest.update(f"{label}\0{_read(path)[0]}\0".encode())
     return digest.hexdigest()[:16]
 
 
-def sources(*entries: str | Path) -> list[str]:
+def sources(*entries: str | Path, map: str | None = None) -> list[str]:
     """The names of the modules (and scripts) that the fingerprint of the entries covers."""
-    return sorted(_closure(entries))
+    return sorted(_closure(entries, map))
 
 
-def _closure(entries: tuple[str | Path, ...]) -> dict[str, Path]:
+def _closure(entries: tuple[str | Path, ...], map: str | None) -> dict[str, Path]:
     found: dict[str, Path] = {}
     waiting: list[tuple[str, Path]] = []
     for entry in entries:
@@ -50,10 +56,15 @@ def _closure(entries: tuple[str | Path, ...]) -> dict[str, Path]:
         waiting += _files(str(entry))
     while waiting:
         name, path = waiting.pop()
-        if name in found or name == PACKAGE:
+        if name in found or name in WITHOUT_EFFECT:
             continue
         found[name] = path
-        for imported in _read(path)[1]:
+        imports = _read(path)[1]
+        if map is not None and name == MAPS:
+            homes = _homes_of_maps()
+            others = {home for names in homes.values() for home in names}
+            imports = imports - others | homes.get(map, others)
+        for imported in imports:
             waiting += _files(imported)
     return found
 
@@ -77,6 +88,29 @@ def _module_file(module: str) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
+
+
+def _homes_of_maps() -> dict[str, frozenset[str]]:
+    """The modules that define a map, by its name: those with a class whose ``name`` is that."""
+    homes: dict[str, set[str]] = {}
+    for file in sorted(ROOT.joinpath(*MAPS.split(".")[1:]).glob("*.py")):
+        for name in _class_names(file):
+            homes.setdefault(name, set()).add(_module_name(file)[0])
+    return {name: frozenset(modules) for name, modules in homes.items()}
+
+
+@cache
+def _class_names(path: Path) -> frozenset[str]:
+    """The strings that the classes of a file have as their attribute ``name``."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        for line in node.body if isinstance(node, ast.ClassDef) else ():
+            value = getattr(line, "value", None)
+            targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", 0)]
+            named = any(isinstance(t, ast.Name) and t.id == "name" for t in targets)
+            if named and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found.add(value.value)
+    return frozenset(found)
 
 
 def _module_name(path: Path) -> tuple[str, bool]:

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from wordsens.errors import UserError
+from wordsens.files import obstacle, writing
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CONTROL = re.compile(r"[\r\x1b\b]")
 
 
 class _Tee:
-    """Text goes to the terminal and, unless it redraws a progress bar, to the log."""
+    """Text goes to the terminal and, unless it moves the cursor to redraw a bar, to the log."""
 
-    def __init__(self, terminal: IO[str], log: IO[str]) -> None:
+    def __init__(self, terminal: IO[str], log: IO[bytes]) -> None:
         self._terminal = terminal
         self._log = log
 
     def write(self, text: str) -> int:
         self._terminal.write(text)
-        if "\r" not in text:
-            self._log.write(text)
-            self._log.flush()
+        if not CONTROL.search(text):
+            self.note(text)
         return len(text)
+
+    def note(self, text: str) -> None:
+        """For the log alone: what a progress bar shows on the terminal, in plain lines."""
+        # A full disk may cost the log, not the work.
+        with suppress(OSError):
+            self._log.write(text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
         self._terminal.flush()
-        self._log.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._terminal, name)
@@ -41,42 +48,77 @@ class _Tee:
 def job(snakemake: Any) -> Iterator[None]:
     """Run a script's body: its output also goes to the rule's log, its threads are pinned.
 
-    A UserError ends the job with its one line on stderr and exit code 1.  Any other exception
-    leaves its traceback in the log as well as on stderr.  Import torch only inside: the number
-    of threads of its libraries is read when they are loaded.
+    A UserError, a full disk or too little memory ends the job with one line on stderr and exit code
+    1.  Any other exception leaves its traceback in the log as well as on stderr.  Import torch only
+    inside: the number of threads of its libraries is read when they are loaded.
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(snakemake.threads)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logs = list(snakemake.log)
     log_path = Path(logs[0]) if logs else Path(os.devnull)
-    log_path.parent.mkdir(parents=True, exist_ok=True)
     stdout, stderr = sys.stdout, sys.stderr
-    with log_path.open("w", encoding="utf-8") as log:
+    with _opened(log_path) as log:
         sys.stdout, sys.stderr = _Tee(stdout, log), _Tee(stderr, log)  # type: ignore[assignment]
         try:
             if "torch" in sys.modules:
                 sys.modules["torch"].set_num_threads(snakemake.threads)
             yield
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            raise SystemExit(1) from None
-        except Exception:  # not handled: the log says why the job died, and the error goes on
-            traceback.print_exc(file=log)
+        except Exception as error:
+            line = error if isinstance(error, UserError) else _shortage(error)
+            if line is not None:
+                print(f"error: {line}", file=sys.stderr)
+                raise SystemExit(1) from None
+            # Not the user's: the log says why the job died, and the error goes on.
+            log.write(traceback.format_exc().encode())
             raise
         finally:
             sys.stdout, sys.stderr = stdout, stderr
 
 
+def _opened(path: Path) -> IO[bytes]:
+    """The log, unbuffered: what a full disk leaves in a buffer fails again when it is closed."""
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path.open("wb", buffering=0)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _shortage(error: Exception) -> str | None:
+    """One line for a lack of disk or memory; None for anything else."""
+    if isinstance(error, OSError):
+        remedy = obstacle(error)
+        return None if remedy is None else f"{error.filename or 'a file'}: {remedy}"
+    words = ("can't allocate memory", "out of memory", "Unable to allocate")
+    if isinstance(error, MemoryError) or any(part in str(error) for part in words):
+        reason = " ".join(str(error).split())[:200]
+        return (
+            f"not enough memory ({reason or 'MemoryError'}); lower n, d, N, width or trials, or "
+            "give the job more memory"
+        )
+    return None
+
+
 def torch_device(name: str) -> str:
-    """The device that "auto" means here; "cuda" without one is the user's error."""
+    """The device that "auto" means here; "cuda" without one is the user's error.
+
+    Of several CUDA devices one that no other job uses becomes the current one.
+    """
+    if name == "cpu":
+        return "cpu"
     import torch
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        from wordsens.devices import take_device
+
+        torch.cuda.set_device(take_device())
+        return "cuda"
+    if name == "cuda":
         raise UserError(
             "config.yaml: device: cuda, but torch finds no CUDA device here; "
             "use cpu or auto, or install a CUDA build of torch"
         )
-    return name
+    return "cpu"

@@ -136,3 +136,26 @@ def test_long_fields(tmp_path: Path) -> None:
     rows = [{"review": "word " * 50_000, "verdict": "fresh"}]
     texts, _ = make(tmp_path, "a.csv", csv_bytes(rows))
     assert len(texts[0]["text"]) == 250_000
+
+
+@pytest.mark.parametrize("name", ["texts.txt", "texts.txt.gz", "texts.csv", "texts.jsonl"])
+def test_texts_without_labels_are_one_running_text(tmp_path: Path, name: str) -> None:
+    lines = ["a first text", "", "and a second"]
+    if name.endswith("csv"):
+        content = csv_bytes([{"text": line} for line in lines])
+    elif name.endswith("jsonl"):
+        content = jsonl_bytes([{"text": line} for line in lines])
+    else:
+        content = "\n".join(lines).encode()
+        content = gzip.compress(content) if name.endswith("gz") else content
+    (tmp_path / name).write_bytes(content)
+    settings = {"source": "file", "path": str(tmp_path / name), "text": "text", "label": "label"}
+    settings |= {"labelled": False, "join": "all"}
+    counts = make_corpus(settings, tmp_path / "out.jsonl", tmp_path / "counts.json", "corpora.x")
+    (text,) = read_texts(tmp_path / "out.jsonl")
+    assert text["text"] == "a first text and a second"
+    assert text["label"] == 1
+    assert counts["kept"] == 2
+    settings["join"] = []
+    make_corpus(settings, tmp_path / "out.jsonl", tmp_path / "counts.json", "corpora.x")
+    assert len(list(read_texts(tmp_path / "out.jsonl"))) == 2

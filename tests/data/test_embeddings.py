@@ -119,7 +119,7 @@ def test_file_holds_what_the_schema_says(inputs, tmp_path: Path, encoder: Encode
     data = open_embeddings(path)
     assert (data.samples, data.tokens, data.dim) == (counts["samples"], 5, 16)
     with h5py.File(path) as file:
-        assert sorted(file) == ["embeddings", "labels", "lengths", "token_ids"]
+        assert sorted(file) == ["checksums", "embeddings", "labels", "lengths", "token_ids"]
         assert file["embeddings"].chunks == (1, 5, 16)
         assert file["embeddings"].dtype == np.float32
         assert (file["labels"].dtype, file["token_ids"].dtype) == (np.int8, np.int32)
@@ -277,7 +277,7 @@ def test_bad_files_are_named(inputs, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"e\.h5: incomplete"):
         open_embeddings(path)
     path.write_bytes(b"")
-    with pytest.raises(UserError, match=r"e\.h5: not a readable"):
+    with pytest.raises(UserError, match=r"e\.h5: not readable as"):
         open_embeddings(path)
     path.unlink()
     with pytest.raises(UserError, match=r"e\.h5: no such file"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from pathlib import Path
 
 import h5py
@@ -11,11 +12,17 @@ import pytest
 import torch
 
 from wordsens.data.embeddings import SCHEMA_VERSION
-from wordsens.data.samples import draw_samples, draw_training_set
+from wordsens.data.samples import draw_samples, draw_tokens, draw_training_set
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
 
 SAMPLES, TOKENS, DIM = 30, 8, 12
+
+
+def checksum(file: h5py.File) -> None:
+    """Note the checksums of the embeddings as they stand."""
+    sums = np.array([zlib.crc32(sample) for sample in file["embeddings"][...]], dtype=np.uint32)
+    file.require_dataset("checksums", sums.shape, sums.dtype)[...] = sums
 
 
 @pytest.fixture
@@ -26,8 +33,9 @@ def store(tmp_path: Path) -> Path:
     with h5py.File(path, "w") as file:
         file["embeddings"] = rng.normal(size=(SAMPLES, TOKENS, DIM)).astype(np.float32)
         file["labels"] = np.where(np.arange(SAMPLES) % 2, 1, -1).astype(np.int8)
-        file["token_ids"] = np.zeros((SAMPLES, TOKENS), dtype=np.int32)
+        file["token_ids"] = np.arange(SAMPLES * TOKENS, dtype=np.int32).reshape(SAMPLES, TOKENS)
         file["lengths"] = np.where(np.arange(SAMPLES) % 5, TOKENS, 3).astype(np.int32)
+        checksum(file)
         file.attrs["schema_version"] = SCHEMA_VERSION
         file.attrs["complete"] = True
     return path
@@ -112,11 +120,34 @@ def test_too_long_and_too_wide(store: Path) -> None:
 def test_rows_that_cannot_be_scaled_are_named(store: Path) -> None:
     with h5py.File(store, "r+") as file:
         file["embeddings"][:, 2, :4] = 0
+        checksum(file)
     with pytest.raises(UserError, match=r"sample \d+, token 2: the first 4 .* sweeps\.rf\.d"):
         draw_samples(store, 3, 4, 1, stream(), key="sweeps.rf")
     draw_samples(store, 3, 5, 1, stream())
     draw_samples(store, 2, 4, 1, stream())
     with h5py.File(store, "r+") as file:
         file["embeddings"][:, 1, 0] = np.nan
+        checksum(file)
     with pytest.raises(UserError, match=r"sample \d+, token 1: .* not finite"):
+        draw_samples(store, 2, 4, 1, stream())
+
+
+def test_tokens_are_the_start_of_a_sample_and_never_padding(store: Path) -> None:
+    ids, indices = draw_tokens(store, 6, 40, stream(), special=2)
+    assert ids.shape == (40, 4)
+    assert (ids == indices[:, None] * TOKENS + np.arange(4)).all()
+    assert (indices % 5 != 0).all(), "samples of 3 tokens and 2 special ones are no 6"
+    assert (draw_tokens(store, 5, 40, stream(), special=2)[1] % 5 == 0).any()
+    with h5py.File(store, "r+") as file:
+        file.attrs["policy"], file.attrs["use_padding"] = "documents", True
+    inner, found = draw_tokens(store, 8, 5, stream(), special=2)
+    assert (inner == found[:, None] * TOKENS + np.arange(1, 7)).all(), "special tokens come off"
+    with pytest.raises(UserError, match=r"layers\.x\.n: is 9, .* has 8 tokens"):
+        draw_tokens(store, 9, 1, stream(), special=2, key="layers.x")
+
+
+def test_a_damaged_sample_is_named(store: Path) -> None:
+    with h5py.File(store, "r+") as file:
+        file["embeddings"][:, 1, 0] += 1e-3
+    with pytest.raises(UserError, match=r"store\.h5: sample \d+ is damaged; delete it and run"):
         draw_samples(store, 2, 4, 1, stream())

@@ -118,7 +118,7 @@ def test_bad_positions_and_files_are_one_line(vocabulary, tmp_path) -> None:
         open_vocabulary(tmp_path / "none.h5")
     torn = tmp_path / "torn.h5"
     torn.write_bytes(vocabulary.path.read_bytes()[:3000])
-    with pytest.raises(UserError, match="not a readable vocabulary file"):
+    with pytest.raises(UserError, match="not readable as a vocabulary"):
         open_vocabulary(torn)
     shutil.copy(vocabulary.path, torn)
     with h5py.File(torn, "a") as file:

@@ -39,7 +39,7 @@ def test_default_run_from_another_directory(folder: Path) -> None:
     jobs = planned(snakemake("-n", cwd=folder))
     assert jobs["fetch_corpus"] == jobs["fetch_encoder"] == 1
     assert jobs["embed"] == 2
-    assert jobs["draw_figure"] == 15, "long_context is not part of the default run"
+    assert jobs["draw_figure"] == 19, "long_context is not part of the default run"
     assert list(folder.iterdir()) == [folder / ".snakemake"] or not list(folder.iterdir())
 
 
@@ -57,9 +57,43 @@ def test_discrete_words_run_one_cell_per_length(folder: Path) -> None:
     assert "sensitivity_cell" not in jobs
 
 
+def test_trained_figures_plan_a_cell_per_weights_and_length(folder: Path) -> None:
+    jobs = planned(snakemake("-n", "layers", "figure1_prompts", cwd=folder))
+    assert jobs["layers_cell"] == 2 * 4
+    assert jobs["layers_table"] == jobs["prompts_table"] == jobs["fetch_model"] == 1
+    jobs = planned(snakemake("-n", "figure1_attention", cwd=folder))
+    assert set(jobs) == {"fetch_encoder", "attention_table", "draw_figure", "figure1_attention"}
+
+
+def test_a_report_without_an_encoder_says_how(folder: Path) -> None:
+    done = snakemake("-n", "model_report", cwd=folder)
+    assert done.returncode == 1
+    assert "model_report needs --config encoder=PATH" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_synthetic_figures_need_no_asset(folder: Path) -> None:
     jobs = planned(snakemake("-n", "long_context", cwd=folder))
     assert not {"embed", "fetch_corpus", "fetch_encoder"} & set(jobs)
+
+
+@pytest.mark.parametrize(
+    ("device", "cap", "wanted"),
+    [
+        ("auto", [], False),
+        ("auto", ["--resources", "gpu=2"], True),
+        ("auto", ["--resources", "gpu=0"], False),
+        ("cuda", [], True),
+        ("cpu", ["--resources", "gpu=2"], False),
+    ],
+)
+def test_jobs_ask_for_a_card(folder: Path, device: str, cap: list[str], wanted: bool) -> None:
+    config = folder / f"{device}.yaml"
+    config.write_text(f"device: {device}\n")
+    done = snakemake("-n", "figure3_raf", *cap, "--configfile", str(config), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    config.unlink()
+    assert ("gpu=1" in done.stdout + done.stderr) is wanted
 
 
 def test_copy_in_a_path_with_a_space(tmp_path: Path) -> None:
@@ -145,11 +179,12 @@ def test_own_texts_and_encoder_become_embeddings_once(tmp_path: Path, tiny_bert:
     # A row less in the user's file remakes what is made from it.
     (folder / "mine.csv").write_text("\n".join(["text,label", *rows[:-1], ""]))
     assert set(planned(snakemake("-n", *arguments, cwd=folder))) == {"fetch_corpus", "embed"}
-    # A mistake that only shows inside a job is one line, too.
+    # A mistake in the user's own file is one line, before any job.
     (folder / "mine.csv").write_text("text,lable\nw1,good\n")
     failed = snakemake(*arguments, cwd=folder)
+    said = failed.stdout + failed.stderr
     assert failed.returncode != 0
-    log = (folder / "results/logs/fetch_corpus/mine.log").read_text()
-    assert log.startswith("error: corpora.mine.label: ")
-    assert "did you mean lable?" in log
-    assert "Traceback" not in failed.stdout + failed.stderr + log
+    (line,) = (line for line in said.splitlines() if "corpora.mine.label: " in line)
+    assert "did you mean lable?" in line
+    assert "Traceback" not in said
+    assert "rule fetch_corpus" not in said

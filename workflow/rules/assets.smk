@@ -1,4 +1,4 @@
-# Texts and encoders, each fetched or linked once.
+# Texts, encoders and language models, each fetched or linked once.
 
 
 rule fetch_corpus:
@@ -46,3 +46,26 @@ rule fetch_encoder:
         code=code("fetch_encoder.py"),
     script:
         "../../scripts/fetch_encoder.py"
+
+
+rule fetch_model:
+    input:
+        lambda wildcards: cfg.models[wildcards.model].files,
+    output:
+        directory("results/assets/models/{model}"),
+    log:
+        "results/logs/fetch_model/{model}.log",
+    benchmark:
+        "results/benchmarks/fetch_model/{model}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=240,
+    params:
+        name=lambda wildcards: wildcards.model,
+        settings=lambda wildcards: cfg.models[wildcards.model].settings,
+        code=code("fetch_model.py"),
+    script:
+        "../../scripts/fetch_model.py"

@@ -1,11 +1,20 @@
 # The checked configuration, and the few functions that the rules share.
+import functools
 import shlex
 import sys
 
 import pandas as pd
 
-from wordsens.config import AXES, STUDY_AXES, VOCABULARY_AXES, load_or_exit
-from wordsens.provenance import ROOT, fingerprint
+from wordsens.config import (
+    AXES,
+    LAYERS_AXES,
+    REPORT_KINDS,
+    STUDY_AXES,
+    VOCABULARY_AXES,
+    load_or_exit,
+)
+from wordsens.failures import what_failed
+from wordsens.provenance import fingerprint
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
 if " " in sys.executable and os.path.exists(sys.executable):
@@ -16,9 +25,6 @@ cfg = load_or_exit(
     workflow.configfiles,
     os.path.join(workflow.basedir, "workflow", "schemas", "config.schema.yaml"),
 )
-# A job in a conda environment of its own finds wordsens where an editable installation has it.
-if str(ROOT.parent) == os.path.join(os.path.realpath(workflow.basedir), "src"):
-    os.environ.update(PYTHONPATH=str(ROOT.parent))
 
 # A cell's path spells its point, so a value added to the configuration runs only new cells.
 spaces = {
@@ -36,18 +42,47 @@ vocabulary_spaces = {
     for name, study in cfg.vocabulary.items()
 }
 vocabulary_pattern = Paramspace(pd.DataFrame(columns=VOCABULARY_AXES)).wildcard_pattern
-# Slurm needs to know; a local run with device: auto takes what it finds.
-gpus = 1 if cfg.device == "cuda" else 0
+layers_spaces = {
+    name: Paramspace(pd.DataFrame(study.points(), columns=LAYERS_AXES))
+    for name, study in cfg.layers.items()
+}
+layers_pattern = Paramspace(pd.DataFrame(columns=LAYERS_AXES)).wildcard_pattern
+# With device: auto a run asks for cards only when it is told how many (--resources gpu=N).
+cards = workflow.global_resources.get("gpu")
+cards = getattr(cards, "value", cards)  # a plain number in older versions of Snakemake
+gpus = 1 if cfg.device == "cuda" or (cfg.device == "auto" and cards) else 0
+
+CATEGORIES = {
+    **dict.fromkeys(("context_length", "words", "positions"), "Word sensitivity"),
+    **dict.fromkeys(
+        ("generalization", "tradeoff", "change"), "Generalization on a changed word"
+    ),
+    **dict.fromkeys(("attention", "attraction", "layers", "prompts"), "Trained models"),
+    "vocabulary": "Discrete words",
+}
 
 
-def code(script):
-    """A fingerprint of a script and of every wordsens module it can reach."""
-    return fingerprint(os.path.join(workflow.basedir, "scripts", script))
+@functools.cache
+def code(script, map=None):
+    """A fingerprint of a script and of every wordsens module it can reach (with one map)."""
+    return fingerprint(os.path.join(workflow.basedir, "scripts", script), map=map)
 
 
 def pages(figure):
     """The files of one figure."""
-    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv")
+    return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv", ".rst")
+
+
+def shown(figure):
+    """The files of one figure, in the report under the caption that the figure's job wrote."""
+    caption = os.path.abspath(f"results/figures/{figure.name}.rst")
+    heading = CATEGORIES.get(figure.kind, figure.kind.replace("_", " ").capitalize())
+    *drawn, text = pages(figure)
+    files = [text]
+    for page, form in zip(drawn, ("PDF", "PNG", "CSV of the numbers")):
+        labels = {"figure": figure.name, "format": form}
+        files.append(report(page, caption=caption, category=heading, labels=labels))
+    return files
 
 
 def cells(wildcards):
@@ -129,3 +164,49 @@ def discrete_mem_mb(wildcards, attempt):
         else 0
     )
     return attempt * min(60000, 2500 + (8 * 8 * n * n + wide) // 10**6)
+
+
+def layers_cells(wildcards):
+    """The cell files of one study of an encoder's layers."""
+    points = layers_spaces[wildcards.layers].instance_patterns
+    return [f"results/layers/{wildcards.layers}/{point}.h5" for point in points]
+
+
+def layers_encoder(wildcards):
+    """The name of the encoder that a study of layers searches."""
+    dataset = cfg.datasets[cfg.layers[wildcards.layers].dataset]
+    return dataset.settings["encoder"]
+
+
+def layers_cell(wildcards):
+    """All parameters of one cell."""
+    study = cfg.layers[wildcards.layers]
+    point = study.cell(cfg.seed, weights=wildcards.weights, n=int(wildcards.n))
+    return {**point, "encoder": layers_encoder(wildcards)}
+
+
+def attraction_data(wildcards):
+    """The embeddings that an attraction takes its text from; nothing for a text of its own."""
+    dataset = cfg.attraction[wildcards.attraction].get("dataset")
+    return [f"results/embeddings/{dataset}.h5"] if dataset else []
+
+
+def report_entries():
+    """The figures of the report, in its order; nothing without an encoder."""
+    names = [f"{cfg.report}_{kind}" for kind in REPORT_KINDS]
+    return [name for name in names if name in cfg.figures] if cfg.report else []
+
+
+def report_study(report):
+    """The lengths and the dataset of the report's search of layers."""
+    study = cfg.layers[f"{report}_layers"]
+    return {"dataset": study.dataset, "n": study.axes["n"]}
+
+
+def report_page(wildcards):
+    """The page to make; who asks for it without an encoder is told how."""
+    if cfg.report is None:
+        # Any other exception in an input function is printed with a traceback.
+        print("model_report needs --config encoder=PATH texts=FILE", file=sys.stderr)
+        raise SystemExit(1)
+    return f"results/model_report/{cfg.report}/report.md"

@@ -6,6 +6,9 @@ rule embed:
         texts=lambda wildcards: "results/assets/corpora/{corpus}/texts.jsonl".format(
             **cfg.datasets[wildcards.dataset].settings
         ),
+        counts=lambda wildcards: "results/assets/corpora/{corpus}/counts.json".format(
+            **cfg.datasets[wildcards.dataset].settings
+        ),
         encoder=lambda wildcards: "results/assets/encoders/{encoder}".format(
             **cfg.datasets[wildcards.dataset].settings
         ),

@@ -7,19 +7,10 @@ rule draw_figure:
             "results/tables/{sweep}.csv", sweep=cfg.figures[wildcards.figure].sweeps
         ),
     output:
-        pdf=report(
-            "results/figures/{figure}.pdf",
-            caption="../report/figure.rst",
-            category="Word sensitivity",
-            labels={"figure": "{figure}", "format": "PDF"},
-        ),
-        png=report(
-            "results/figures/{figure}.png",
-            caption="../report/figure.rst",
-            category="Word sensitivity",
-            labels={"figure": "{figure}", "format": "PNG"},
-        ),
+        pdf="results/figures/{figure}.pdf",
+        png="results/figures/{figure}.png",
         csv="results/figures/{figure}.csv",
+        caption="results/figures/{figure}.rst",
     log:
         "results/logs/draw_figure/{figure}.log",
     benchmark:
@@ -44,5 +35,5 @@ for figure in cfg.figures.values():
         name:
             figure.name
         input:
-            pages(figure),
+            shown(figure),
         localrule: True

@@ -20,7 +20,9 @@ rule generalization_cell:
     params:
         cell=study_cell,
         device=cfg.device,
-        code=code("generalization_cell.py"),
+        code=lambda wildcards: code(
+            "generalization_cell.py", cfg.generalization[wildcards.study].shared["map"]
+        ),
     script:
         "../../scripts/generalization_cell.py"
 
@@ -29,7 +31,18 @@ rule generalization_table:
     input:
         study_cells,
     output:
-        "results/tables/{study}.csv",
+        table=report(
+            "results/tables/{study}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{study}"},
+        ),
+        provenance=report(
+            "results/provenance/{study}.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"cells of": "{study}"},
+        ),
     log:
         "results/logs/generalization_table/{study}.log",
     benchmark:

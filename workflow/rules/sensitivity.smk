@@ -20,7 +20,9 @@ rule sensitivity_cell:
     params:
         cell=cell,
         device=cfg.device,
-        code=code("sensitivity_cell.py"),
+        code=lambda wildcards: code(
+            "sensitivity_cell.py", cfg.sweeps[wildcards.sweep].shared["map"]
+        ),
     script:
         "../../scripts/sensitivity_cell.py"
 
@@ -29,7 +31,18 @@ rule sweep_table:
     input:
         cells,
     output:
-        "results/tables/{sweep}.csv",
+        table=report(
+            "results/tables/{sweep}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{sweep}"},
+        ),
+        provenance=report(
+            "results/provenance/{sweep}.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"cells of": "{sweep}"},
+        ),
     log:
         "results/logs/sweep_table/{sweep}.log",
     benchmark:

@@ -46,7 +46,9 @@ rule vocabulary_cell:
     params:
         cell=discrete_cell,
         device=cfg.device,
-        code=code("vocabulary_cell.py"),
+        code=lambda wildcards: code(
+            "vocabulary_cell.py", cfg.vocabulary[wildcards.vocabulary].shared["map"]
+        ),
     script:
         "../../scripts/vocabulary_cell.py"
 
@@ -60,7 +62,7 @@ rule vocabulary_table:
         page=report(
             "results/tables/substitutions/{vocabulary}.md",
             caption="../report/substitutions.rst",
-            category="Word sensitivity",
+            category="Discrete words",
             labels={"figure": "{vocabulary}", "format": "substitutions"},
         ),
     log:

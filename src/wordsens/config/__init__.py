@@ -6,6 +6,7 @@ more than jsonschema, because every Snakemake job parses the configuration again
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from wordsens.config.cross import RESERVED, CrossCheck
 from wordsens.config.model import (
     AXES,
+    LAYERS_AXES,
     MAP_KEYS,
     STUDY_AXES,
     VOCABULARY_AXES,
@@ -21,17 +23,21 @@ from wordsens.config.model import (
     Config,
     Dataset,
     Figure,
+    LayersStudy,
     Study,
     Sweep,
     VocabularyStudy,
     typed,
 )
-from wordsens.config.schema import read_yaml
+from wordsens.config.report import REPORT_KINDS, with_report
+from wordsens.config.schema import read_yaml, yaml_mistake
 from wordsens.errors import UserError
 
 __all__ = [
     "AXES",
+    "LAYERS_AXES",
     "MAP_KEYS",
+    "REPORT_KINDS",
     "RESERVED",
     "STUDY_AXES",
     "VOCABULARY_AXES",
@@ -40,11 +46,14 @@ __all__ = [
     "ConfigError",
     "Dataset",
     "Figure",
+    "LayersStudy",
     "Study",
     "Sweep",
     "VocabularyStudy",
     "load",
     "load_or_exit",
+    "readable_or_exit",
+    "results_or_exit",
 ]
 
 
@@ -63,7 +72,8 @@ def load(config: Mapping[str, Any], files: Sequence[str | Path], schema: str | P
     to say which of them holds a mistake.  Raises ConfigError with one line per mistake: file, key,
     value, what is allowed, and the nearest valid name for a typo.
     """
-    check = CrossCheck(config, files, read_yaml(Path(schema)))
+    rules = read_yaml(Path(schema))
+    check = CrossCheck(with_report(config, rules), files, rules)
     filled = check.against_schema()
     if not check.lines:
         check.cross(filled)
@@ -84,3 +94,38 @@ def load_or_exit(
     except ConfigError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def readable_or_exit(path: str) -> str:
+    """The path itself, of a YAML file; what keeps it from being read is printed in one line.
+
+    Snakemake's own message names neither the file nor the line.
+    """
+    mistake = yaml_mistake(Path(path))
+    if mistake is None:
+        return path
+    print(mistake, file=sys.stderr)
+    raise SystemExit(1)
+
+
+def results_or_exit(folder: str, write: bool) -> None:
+    """Ends the process, in one line, where results cannot be kept in a folder.
+
+    ``write`` asks for more than that nothing is in the way: that files can be made there, and in
+    the folders below it.
+    """
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        print(f"{path}: a file, where results need a folder; move it away", file=sys.stderr)
+        raise SystemExit(1)
+    if not write:
+        return
+    inside = [Path(where) for where, _, _ in os.walk(path)] or [path.absolute().parent]
+    for each in inside:
+        if not os.access(each, os.W_OK | os.X_OK):
+            print(
+                f"{each}: no files can be written here; make the folder writable, or run in "
+                "another one with --directory",
+                file=sys.stderr,
+            )
+            raise SystemExit(1)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from wordsens.config.model import MAP_KEYS, Dataset, Plain
+from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered, report_name
+from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
+from wordsens.config.size import MOST_BYTES, least_bytes
+from wordsens.errors import UserError
+
+if TYPE_CHECKING:
+    from wordsens.data.encoders import Encoder
 
 Key = tuple[str, ...]
 
@@ -13,6 +21,10 @@ Key = tuple[str, ...]
 DOCUMENT_KEYS = ("pad_to", "use_padding")
 STUDY_KINDS = ("generalization", "tradeoff", "change")
 SECTIONS = {**dict.fromkeys(STUDY_KINDS, "generalization"), "vocabulary": "vocabulary"}
+# Kinds of figures that show entries of the section of the same name.
+SECTIONS |= {kind: kind for kind in ("layers", "attraction", "attention", "prompts")}
+# Sections whose entries' names each name a table.
+TABLES = ("sweeps", "generalization", "vocabulary", "layers", "attraction", "attention", "prompts")
 # Figure keys that only figures of studies have.
 STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
 # Names of the workflow's own rules, which a figure's target may not take.
@@ -29,6 +41,15 @@ RESERVED = (
     "word_pieces",
     "vocabulary_cell",
     "vocabulary_table",
+    "fetch_model",
+    "layers_cell",
+    "layers_table",
+    "attraction_table",
+    "attention_table",
+    "prompts_table",
+    "report_words",
+    "write_report",
+    "model_report",
     "draw_figure",
 )
 
@@ -37,9 +58,20 @@ class CrossCheck(SchemaCheck):
     """The schema's checks, then those between keys."""
 
     def cross(self, filled: Plain) -> None:
-        for kind in ("corpora", "encoders"):
-            for name, asset in filled[kind].items():
-                self._own_file(asset, (kind, name, "path"))
+        self.seen: dict[str, Seen] = {}
+        self.opened: dict[str, Encoder] = {}
+        for name, asset in filled["corpora"].items():
+            if asset["source"] == "file":
+                with self._own_file(("corpora", name)) as key:
+                    self.seen[name] = look_at_corpus(asset, key)
+        for name, asset in filled["encoders"].items():
+            if asset["source"] == "file":
+                with self._own_file(("encoders", name)) as key:
+                    self.opened[name] = look_at_encoder(asset, key)
+        for name, model in filled["models"].items():
+            if model["source"] == "file":
+                with self._own_file(("models", name)) as key:
+                    look_at_model(model, key)
         for name, dataset in filled["datasets"].items():
             if dataset["source"] == "text":
                 self._dataset(name, dataset, filled)
@@ -50,6 +82,7 @@ class CrossCheck(SchemaCheck):
                 self._study(name, study, filled)
             for name, study in filled["vocabulary"].items():
                 self._vocabulary(name, study, filled)
+            self._trained(filled)
         for name, figure in filled["figures"].items():
             self._figure(name, figure, filled)
 
@@ -64,21 +97,22 @@ class CrossCheck(SchemaCheck):
         )
         return False
 
-    def _own_file(self, asset: Plain, key: Key) -> None:
-        if asset["source"] != "file":
-            return
-        path = Path(asset["path"])
-        if not path.exists():
-            self.say(key, f"is {asset['path']!r}, and {path.absolute()} does not exist")
-        elif key[0] == "corpora" and not path.is_file():
-            self.say(key, f"is {asset['path']!r}, a folder; allowed: a CSV or JSONL file")
-        elif key[0] == "encoders" and not path.is_dir():
-            self.say(key, f"is {asset['path']!r}, a file; allowed: a folder in transformers format")
+    @contextmanager
+    def _own_file(self, key: Key) -> Iterator[str]:
+        dotted = ".".join(key)
+        try:
+            yield dotted
+        except UserError as error:
+            at, _, message = str(error).partition(": ")
+            if not at.startswith(dotted):
+                at, message = f"{dotted}.path", str(error)
+            self.say(tuple(at.split(".")), message)
 
     def _dataset(self, name: str, dataset: Plain, filled: Plain) -> None:
         key = ("datasets", name)
         self._known((*key, "corpus"), dataset["corpus"], "corpora", filled)
         self._known((*key, "encoder"), dataset["encoder"], "encoders", filled)
+        self._own_texts(key, dataset)
         if dataset["policy"] == "windows":
             given = self.config["datasets"][name]
             for only in DOCUMENT_KEYS:
@@ -92,6 +126,54 @@ class CrossCheck(SchemaCheck):
                 (*key, "pad_to"),
                 f"is {dataset['pad_to']}, shorter than texts of up to {dataset['tokens'] - 1} "
                 f"tokens; allowed: tokens - 1 = {dataset['tokens'] - 1} or more",
+            )
+
+    def _own_texts(self, key: Key, dataset: Plain) -> None:
+        seen, encoder = self.seen.get(dataset["corpus"]), self.opened.get(dataset["encoder"])
+        if seen and seen.whole and dataset["balanced"] and len(seen.labels) == 1:
+            self.say(
+                (*key, "balanced"),
+                f"needs both labels, but every text of corpora.{dataset['corpus']} has the label "
+                f"{min(seen.labels)}; set balanced: false or check the labels",
+            )
+        if encoder is None:
+            return
+        if dataset["layer"] > encoder.layers:
+            self.say(
+                (*key, "layer"),
+                f"is {dataset['layer']}, but encoder {dataset['encoder']} has layers 0 to "
+                f"{encoder.layers}",
+            )
+        width = "pad_to" if dataset.get("pad_to") and dataset["policy"] != "windows" else "tokens"
+        if dataset[width] > encoder.max_tokens:
+            own = self.config.get("encoder")
+            of_report = own is not None and key[1] == report_name(own)
+            self.say(
+                ("report", "n") if of_report else (*key, width),
+                f"is {dataset[width]}, but encoder {dataset['encoder']} has positions for "
+                f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
+            )
+
+    def _fits(self, key: Key, entry: Plain, dataset: Plain) -> None:
+        """The largest cell's d and memory."""
+        encoder = self.opened.get(dataset.get("encoder", ""))
+        if encoder is not None and max(entry["d"]) > encoder.hidden_size:
+            self.say(
+                (*key, "d"),
+                f"is {entry['d']}, but encoder {dataset['encoder']} gives {encoder.hidden_size} "
+                f"dimensions; allowed: at most {encoder.hidden_size}",
+            )
+        largest: dict[str, int] = {
+            axis: max(entry[axis]) for axis in ("d", "n", "N") if axis in entry
+        }
+        cell = numbered(entry | largest, largest)
+        least = least_bytes(cell)
+        if least > MOST_BYTES:
+            self.say(
+                key,
+                f"a cell at {', '.join(f'{axis} = {value}' for axis, value in largest.items())} "
+                f"needs more than {least / 1e12:.0f} TB of memory; lower "
+                f"{', '.join(largest)} or width",
             )
 
     def _map_keys(self, key: Key, name: str) -> None:
@@ -110,26 +192,16 @@ class CrossCheck(SchemaCheck):
             self.say(key, "is also the name of a sweep, and both name a table; choose another name")
         if self._known((*key, "dataset"), study["dataset"], "datasets", filled):
             self._lengths(key, study, filled["datasets"][study["dataset"]])
+            self._fits(key, study, filled["datasets"][study["dataset"]])
 
     def _vocabulary(self, name: str, study: Plain, filled: Plain) -> None:
         key = ("vocabulary", name)
         self._map_keys(key, study["map"])
-        for section in ("sweeps", "generalization"):
-            if name in filled[section]:
-                self.say(
-                    key,
-                    f"is also a name of {section}, and both name a table; choose another name",
-                )
+        self._one_table(key, filled)
         self._positions(key, study)
-        if not self._known((*key, "dataset"), study["dataset"], "datasets", filled):
+        if not self._texts(key, study["dataset"], filled):
             return
         dataset = filled["datasets"][study["dataset"]]
-        if dataset["source"] != "text":
-            self.say(
-                (*key, "dataset"),
-                f"is {study['dataset']!r}, which has no words; allowed: a dataset of source: text",
-            )
-            return
         self._lengths(key, study, dataset)
         if study["vectors"] == "layer0" and dataset["layer"] != 0:
             self.say(
@@ -137,6 +209,54 @@ class CrossCheck(SchemaCheck):
                 f"is layer0, but datasets.{study['dataset']}.layer is {dataset['layer']}; allowed: "
                 "static, or a dataset of layer: 0",
             )
+
+    def _one_table(self, key: Key, filled: Plain) -> None:
+        for section in TABLES[: TABLES.index(key[0])]:
+            if key[1] in filled[section]:
+                self.say(
+                    key, f"is also a name of {section}, and both name a table; choose another name"
+                )
+
+    def _trained(self, filled: Plain) -> None:
+        """What studies of trained encoders and language models ask for."""
+        for name, study in filled["layers"].items():
+            key = ("layers", name)
+            self._one_table(key, filled)
+            self._positions(key, study)
+            self._texts(key, study["dataset"], filled)
+        for name, study in filled["attraction"].items():
+            key = ("attraction", name)
+            self._one_table(key, filled)
+            self._known((*key, "encoder"), study["encoder"], "encoders", filled)
+            if ("text" in study) == ("dataset" in study):
+                self.say((*key, "text"), "it needs either a text or a dataset")
+            elif "dataset" in study and self._texts(key, study["dataset"], filled):
+                encoder = filled["datasets"][study["dataset"]]["encoder"]
+                if encoder != study["encoder"]:
+                    self.say(
+                        (*key, "dataset"),
+                        f"is {study['dataset']!r}, of encoder {encoder}; allowed: a dataset of "
+                        f"{study['encoder']}",
+                    )
+        for section, needed, known in (
+            ("attention", "encoder", "encoders"),
+            ("prompts", "model", "models"),
+        ):
+            for name, study in filled[section].items():
+                self._one_table((section, name), filled)
+                self._known((section, name, needed), study[needed], known, filled)
+
+    def _texts(self, key: Key, dataset: str, filled: Plain) -> bool:
+        """Whether a dataset is known and made of texts."""
+        if not self._known((*key, "dataset"), dataset, "datasets", filled):
+            return False
+        if filled["datasets"][dataset]["source"] == "text":
+            return True
+        self.say(
+            (*key, "dataset"),
+            f"is {dataset!r}, which has no words; allowed: a dataset of source: text",
+        )
+        return False
 
     def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
         key = ("sweeps", name)
@@ -149,6 +269,7 @@ class CrossCheck(SchemaCheck):
                 self.say((*key, only), "only with search: power; leave it out")
         if self._known((*key, "dataset"), sweep["dataset"], "datasets", filled):
             self._lengths(key, sweep, filled["datasets"][sweep["dataset"]])
+            self._fits(key, sweep, filled["datasets"][sweep["dataset"]])
         shortest = min(sweep["n"])
         if max(sweep["words"]) > shortest:
             self.say(

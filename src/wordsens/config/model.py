@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 Plain = dict[str, Any]
+
+# What names the entries of model_report.
+PREFIX = "own_"
 
 # Sweep keys that only some maps have.
 MAP_KEYS = {
@@ -21,11 +26,12 @@ MAP_KEYS = {
 AXES = ("d", "n", "depth", "words")
 STUDY_AXES = ("d", "n", "N")
 VOCABULARY_AXES = ("d", "n")
+LAYERS_AXES = ("weights", "n")
 
 
 @dataclass(frozen=True)
 class Asset:
-    """A corpus or an encoder and where it comes from."""
+    """A corpus, an encoder or a language model and where it comes from."""
 
     name: str
     settings: Plain
@@ -70,23 +76,23 @@ class Grid:
 
     kind: ClassVar[str]
     name: str
-    axes: dict[str, list[int]]
+    axes: dict[str, list[Any]]
     shared: Plain
 
     @property
     def dataset(self) -> str:
         return str(self.shared["dataset"])
 
-    def points(self) -> list[dict[str, int]]:
+    def points(self) -> list[dict[str, Any]]:
         """The cells, as values of the axes."""
         return [
             dict(zip(self.axes, values, strict=True))
             for values in itertools.product(*self.axes.values())
         ]
 
-    def cell(self, seed: int, **point: int) -> Plain:
+    def cell(self, seed: int, **point: Any) -> Plain:
         """All parameters of one cell, flat, with width and head_dim as numbers."""
-        return {self.kind: self.name, "seed": seed, **_numbered(self.shared, point), **point}
+        return {self.kind: self.name, "seed": seed, **numbered(self.shared, point), **point}
 
 
 class Sweep(Grid):
@@ -112,7 +118,13 @@ class VocabularyStudy(Grid):
     kind = "study"
 
 
-def _numbered(shared: Plain, point: Mapping[str, int]) -> Plain:
+class LayersStudy(Grid):
+    """Word sensitivity of an encoder's layers over weights and n."""
+
+    kind = "study"
+
+
+def numbered(shared: Plain, point: Mapping[str, Any]) -> Plain:
     """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
     cell = dict(shared)
     if cell.get("width") == "D":
@@ -142,11 +154,23 @@ class Config:
     threads: int
     corpora: dict[str, Asset]
     encoders: dict[str, Asset]
+    models: dict[str, Asset]
     datasets: dict[str, Dataset]
     sweeps: dict[str, Sweep]
     generalization: dict[str, Study]
     vocabulary: dict[str, VocabularyStudy]
+    layers: dict[str, LayersStudy]
+    attraction: dict[str, Plain]
+    attention: dict[str, Plain]
+    prompts: dict[str, Plain]
     figures: dict[str, Figure]
+    report: str | None  # the name of what model_report reports on
+
+
+def report_name(encoder: str) -> str:
+    """The name under which an encoder's folder is reported on: own_<last part of the path>."""
+    last = re.sub(r"[^A-Za-z0-9]+", "_", Path(os.path.abspath(encoder)).name).strip("_")
+    return PREFIX + (last or "encoder")[:40]
 
 
 def typed(filled: Plain) -> Config:
@@ -168,6 +192,14 @@ def typed(filled: Plain) -> Config:
         )
         for name, study in filled["vocabulary"].items()
     }
+    layers = {
+        name: LayersStudy(
+            name,
+            {axis: list(study[axis]) for axis in LAYERS_AXES},
+            {key: value for key, value in study.items() if key not in LAYERS_AXES},
+        )
+        for name, study in filled["layers"].items()
+    }
     figures = {
         name: Figure(
             name,
@@ -184,11 +216,17 @@ def typed(filled: Plain) -> Config:
         threads=filled["threads"],
         corpora={name: Asset(name, value) for name, value in filled["corpora"].items()},
         encoders={name: Asset(name, value) for name, value in filled["encoders"].items()},
+        models={name: Asset(name, value) for name, value in filled["models"].items()},
         datasets={name: Dataset(name, value) for name, value in filled["datasets"].items()},
         sweeps=sweeps,
         generalization=studies,
         vocabulary=vocabulary,
+        layers=layers,
+        attraction=filled["attraction"],
+        attention=filled["attention"],
+        prompts=filled["prompts"],
         figures=figures,
+        report=report_name(filled["encoder"]) if "encoder" in filled else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -34,7 +35,7 @@ class SchemaCheck:
         for length in range(len(key), -1, -1):
             for name, content in reversed(self.files):
                 found = _at(content, key[:length])
-                if found is not _NOTHING and (length < len(key) or found == value):
+                if found is not _NOTHING and (length < len(key) or _same(found, value)):
                     return name
             if length == len(key) and value is not _NOTHING and not isinstance(value, Mapping):
                 return "--config"
@@ -154,14 +155,23 @@ def _valid(value: Any, schema: Plain) -> bool:
 
 @cache
 def _validator() -> Any:
-    """Draft 2020-12, but 10.0 is no integer: it would spell another path than 10."""
+    """Draft 2020-12, but 10.0 is no integer, for it would spell another path than 10, and nan is no
+    number, for it lies within every bound."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    types = Draft202012Validator.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    def number(_: Any, value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"integer": lambda _, value: number(_, value) and isinstance(value, int), "number": number}
     )
     return extend(Draft202012Validator, type_checker=types)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, or both nan."""
+    return bool(one == other or (one != one and other != other))
 
 
 def nearest(name: str, known: Iterable[Any]) -> str:
@@ -204,6 +214,31 @@ def _at(content: Any, key: tuple[Any, ...]) -> Any:
 def read_yaml(path: Path) -> Plain:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    text = path.read_text(encoding="utf-8")
+    # As Snakemake does: YAML spells infinity otherwise than JSON.
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return content if isinstance(content, dict) else {}
+
+
+def yaml_mistake(path: Path) -> str | None:
+    """Why a file is no configuration, in one line; None where it may be one."""
+    import yaml
+
+    try:
+        # Snakemake's parser; the faster one lets more pass.
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        return f"{path}: byte {error.object[error.start]:#04x} at {error.start} is not UTF-8"
+    except OSError as error:
+        return f"{path}: cannot be read: {error.strerror}"
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        reason = getattr(error, "problem", None) or str(error)
+        return " ".join(f"{path}: {where}not valid YAML: {reason}".split())
+    if not isinstance(content, dict):
+        return f"{path}: holds no keys; allowed: keys and values such as seed: 1"
+    return None

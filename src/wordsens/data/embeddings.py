@@ -1,21 +1,24 @@
 """Token embeddings of a corpus in an HDF5 file that survives being killed half-way.
 
-/embeddings (samples, tokens, dim) float32, one sample per chunk; /labels ±1; /token_ids; /lengths.
+/embeddings (samples, tokens, dim) float32, one sample per chunk, and /checksums, the CRC-32 of each
+sample's bytes; /labels ±1; /token_ids; /lengths.
 Attributes name the encoder, its weights' sha256, the layer, the corpus, how samples were made, the
 library versions and the schema version; ``complete`` is written last.
 
-The file grows as ``<name>.partial`` beside its place.  Every chunk is allocated before the first
-batch, so that writing batches changes no HDF5 structure, and a counter of finished batches follows
-each flush: whenever the writer dies, the next one goes on from the last finished batch.
+The file grows as ``<name>.partial`` beside its place.  Everything is allocated and its disk space
+taken before the first batch, so that writing batches changes no HDF5 structure and meets no full
+disk, and a counter of finished batches follows each flush: whenever the writer dies, the next one
+goes on from the last finished batch.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import sys
-import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,9 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordsens.data.assets import read_asset, sha256_of
-from wordsens.data.corpora import read_texts
+from wordsens.data.assets import read_asset
+from wordsens.data.corpora import check_texts, read_texts
 from wordsens.errors import UserError
+from wordsens.files import REMAKE, reading_h5, sha256_of, updating_h5, writing
+from wordsens.progress import reached, track
 from wordsens.randomness import Stream
 from wordsens.results import versions
 
@@ -175,15 +180,19 @@ def make_embeddings(
     seed: int,
     device: str = "cpu",
     code: str = "",
+    counts: str | Path | None = None,
 ) -> dict[str, int]:
     """Embed a corpus under an encoder into the HDF5 file ``path``; returns the counts.
 
-    ``settings`` is the dataset's entry of the configuration, ``name`` its name and ``code`` a
-    fingerprint: a half-written file of other settings, inputs or code is not gone on with.
+    ``counts`` is what ``make_corpus`` noted of the texts, to be checked; ``settings`` is the
+    dataset's entry of the configuration, ``name`` its name and ``code`` a fingerprint: a
+    half-written file of other settings, inputs or code is not gone on with.
     """
     from wordsens.data.encoders import Encoder
 
     key = f"datasets.{name}"
+    if counts is not None:
+        check_texts(texts, counts)
     encoder = Encoder.open(encoder_folder, f"encoders.{settings['encoder']}")
     layer = int(settings["layer"])
     if layer > encoder.layers:
@@ -220,101 +229,111 @@ def write_embeddings(
     device: str = "cpu",
 ) -> None:
     """Write the embeddings of samples, going on from ``<path>.partial`` where it fits."""
-    import h5py
+    import h5py  # noqa: F401  (versions() notes what is loaded)
     import torch
 
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     count, width = samples.token_ids.shape
+    attributes = {**attributes, **versions()}
     signature = hashlib.sha256(
-        json.dumps([layer, BATCH, device, dict(attributes)], sort_keys=True).encode()
+        json.dumps([layer, BATCH, device, attributes], sort_keys=True).encode()
         + samples.token_ids.tobytes()
         + samples.labels.tobytes()
     ).hexdigest()
     done = _finished(partial, signature)
     if done is None:
-        _allocate(partial, samples, encoder.hidden_size, signature)
+        _allocate(partial, samples, encoder.hidden_size, {**attributes, "signature": signature})
         done = 0
     elif done:
         print(f"going on after {done} of {count} samples", file=sys.stderr)
     mask = torch.arange(width) < torch.from_numpy(samples.lengths)[:, None]
     ids = torch.from_numpy(samples.token_ids).long()
-    with h5py.File(partial, "r+", locking=False) as file, _progress(count, done) as progress:
+    what = str(attributes.get("dataset", path.stem))
+    with updating_h5(partial) as file, track(what, count, "samples", done):
         for start in range(done, count, BATCH):
             rows = slice(start, min(start + BATCH, count))
-            states = encoder.hidden_states(ids[rows], mask[rows], layer, device)
-            file["embeddings"][rows] = states.cpu().numpy()
+            states = encoder.hidden_states(ids[rows], mask[rows], layer, device).cpu().numpy()
+            _finite(states, start, encoder, layer)
+            file["embeddings"][rows] = states
+            file["checksums"][rows] = [zlib.crc32(sample) for sample in states]
             file.flush()
             # Only once the batch is in the file does the counter say so.
             file["done"][()] = rows.stop
             file.flush()
-            progress(rows.stop)
+            reached(rows.stop - done, count - done)
         del file["done"]
         del file.attrs["signature"]
-        for name, value in {**attributes, **versions()}.items():
-            file.attrs[name] = value
-        file.attrs["schema_version"] = SCHEMA_VERSION
-        file.attrs["complete"] = True
-    os.replace(partial, path)
+        # Everything else is on the disk before the file is called complete.
+        file.flush()
+        file.attrs.modify("complete", np.bool_(True))
+        file.flush()
+        os.fsync(file.id.get_vfd_handle())
+    with writing(path):
+        os.replace(partial, path)
+
+
+def _finite(states: np.ndarray, start: int, encoder: Encoder, layer: int) -> None:
+    if not np.isfinite(states).all():
+        sample, token, _ = np.argwhere(~np.isfinite(states))[0]
+        raise UserError(
+            f"{encoder.key}: layer {layer} gives NaN or infinity at sample {start + sample}, token "
+            f"{token}; its weights or its number format are broken"
+        )
 
 
 def _finished(partial: Path, signature: str) -> int | None:
     """How many samples a half-written file holds; None when it is not there or does not fit."""
-    import h5py
-
+    if not partial.exists():
+        return None
+    # Held for writing even to look: another writer must not be disturbed, least of all cut short.
     try:
-        with h5py.File(partial, "r", locking=False) as file:
+        with updating_h5(partial) as file:
             return int(file["done"][()]) if file.attrs.get("signature") == signature else None
-    except (OSError, KeyError):
+    except UserError:
+        raise
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError):
         return None
 
 
-def _allocate(partial: Path, samples: TokenSamples, dim: int, signature: str) -> None:
+def _allocate(
+    partial: Path, samples: TokenSamples, dim: int, attributes: Mapping[str, Any]
+) -> None:
+    """A file with room for everything, every attribute included; its disk space is taken."""
     import h5py
 
     count, width = samples.token_ids.shape
     layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    with h5py.File(partial, "w", locking=False) as file:
-        file.create_dataset(
-            "embeddings", (count, width, dim), "float32", chunks=(1, width, dim), dcpl=layout
-        )
-        file["labels"] = samples.labels.astype(np.int8)
-        file["token_ids"] = samples.token_ids.astype(np.int32)
-        file["lengths"] = samples.lengths.astype(np.int32)
-        file["done"] = 0
-        file.attrs["signature"] = signature
+    with writing(partial):
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        _reserve(partial, 4 * count * width * (dim + 1) + 20 * count + (1 << 20))
+        with h5py.File(partial, "w", locking=False) as file:
+            file.create_dataset(
+                "embeddings", (count, width, dim), "float32", chunks=(1, width, dim), dcpl=layout
+            )
+            file["labels"] = samples.labels.astype(np.int8)
+            file["token_ids"] = samples.token_ids.astype(np.int32)
+            file["lengths"] = samples.lengths.astype(np.int32)
+            file["checksums"] = np.zeros(count, dtype=np.uint32)
+            file["done"] = 0
+            for name, value in attributes.items():
+                file.attrs[name] = value
+            file.attrs["schema_version"] = SCHEMA_VERSION
+            file.attrs["complete"] = False
+        _reserve(partial, partial.stat().st_size)
 
 
-class _progress:
-    """A progress bar on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, total: int, done: int) -> None:
-        self.total = total
-        self.done = done
-        self.bar: Any = None
-        self.spoken = time.monotonic()
-
-    def __enter__(self) -> _progress:
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = tqdm(total=self.total, initial=self.done, unit="sample", file=sys.stderr)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-    def __call__(self, done: int) -> None:
-        if self.bar is not None:
-            self.bar.update(done - self.done)
-        elif done == self.total or time.monotonic() - self.spoken > 10:
-            print(f"embedded {done} of {self.total} samples", file=sys.stderr)
-            self.spoken = time.monotonic()
-        self.done = done
+def _reserve(path: Path, size: int) -> None:
+    """Take disk space for a file.  HDF5 meeting a full disk ends in a segmentation fault."""
+    with path.open("ab") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                path.unlink()
+                raise
 
 
 @dataclass(frozen=True)
@@ -356,20 +375,21 @@ class Embeddings:
 
     def rows(self, indices: Iterable[int], n: int, d: int) -> np.ndarray:
         """The first n tokens and d dimensions of samples, (len(indices), n, d) float32."""
-        import h5py
-
         chosen = [int(index) for index in indices]
         values = np.empty((len(chosen), n, d), dtype=np.float32)
-        with h5py.File(self.path, "r", locking=False) as file:
-            data = file["embeddings"]
+        whole = np.empty((self.tokens, self.dim), dtype=np.float32)
+        with reading_h5(self.path, "embeddings") as file:
+            data, checksums = file["embeddings"], file["checksums"][...]
             for row, index in enumerate(chosen):
-                data.read_direct(values, np.s_[index, :n, :d], np.s_[row])
+                # One sample is one chunk, which HDF5 reads whole in any case.
+                data.read_direct(whole, np.s_[index])
+                if zlib.crc32(whole.data) != checksums[index]:
+                    raise UserError(f"{self.path}: sample {index} is damaged; {REMAKE}")
+                values[row] = whole[:n, :d]
         return values
 
     def _array(self, name: str) -> np.ndarray:
-        import h5py
-
-        with h5py.File(self.path, "r", locking=False) as file:
+        with reading_h5(self.path, "embeddings") as file:
             return np.asarray(file[name][...])
 
 
@@ -379,37 +399,37 @@ def open_embeddings(path: str | Path) -> Embeddings:
     Raises UserError, naming the file and what to do, when it is missing, half-written, of another
     schema version, or its arrays do not fit together.
     """
-    import h5py
-
-    remake = "delete it and run snakemake again"
     path = Path(path)
-    try:
-        with h5py.File(path, "r", locking=False) as file:
-            attributes = {name: _plain(value) for name, value in file.attrs.items()}
-            if not attributes.get("complete"):
-                raise UserError(f"{path}: incomplete (its writer was stopped); {remake}")
-            if attributes.get("schema_version") != SCHEMA_VERSION:
+    with reading_h5(path, "embeddings") as file:
+        attributes = {name: _plain(value) for name, value in file.attrs.items()}
+        if not attributes.get("complete"):
+            raise UserError(f"{path}: incomplete (its writer was stopped); {REMAKE}")
+        if attributes.get("schema_version") != SCHEMA_VERSION:
+            raise UserError(
+                f"{path}: schema_version is {attributes.get('schema_version')}, this wordsens "
+                f"reads {SCHEMA_VERSION}; {REMAKE}"
+            )
+        samples, tokens, dim = file["embeddings"].shape
+        expected = {
+            "embeddings": ((samples, tokens, dim), "f"),
+            "checksums": ((samples,), "u"),
+            "labels": ((samples,), "i"),
+            "lengths": ((samples,), "i"),
+            "token_ids": ((samples, tokens), "i"),
+        }
+        for name, (shape, kind) in expected.items():
+            data = file[name]
+            if data.shape != shape or data.dtype.kind != kind:
+                kinds = {"f": "floats", "i": "integers", "u": "unsigned integers"}[kind]
                 raise UserError(
-                    f"{path}: schema_version is {attributes.get('schema_version')}, this wordsens "
-                    f"reads {SCHEMA_VERSION}; {remake}"
+                    f"{path}: /{name} has shape {data.shape} and type {data.dtype}, and not {shape}"
+                    f" and {kinds}; {REMAKE}"
                 )
-            samples, tokens, dim = file["embeddings"].shape
-            expected = {
-                "labels": (samples,),
-                "lengths": (samples,),
-                "token_ids": (samples, tokens),
-            }
-            for name, shape in expected.items():
-                if file[name].shape != shape:
-                    raise UserError(
-                        f"{path}: /{name} has shape {file[name].shape} and not {shape}; {remake}"
-                    )
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; run snakemake to make it") from None
-    except (OSError, KeyError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: not a readable embeddings file ({error}); {remake}") from None
+        labels, lengths = file["labels"][...], file["lengths"][...]
+        if not np.isin(labels, (1, -1)).all():
+            raise UserError(f"{path}: /labels holds numbers other than 1 and -1; {REMAKE}")
+        if samples and not (lengths.min() >= 0 and lengths.max() <= tokens):
+            raise UserError(f"{path}: /lengths holds numbers outside 0 to {tokens}; {REMAKE}")
     return Embeddings(path, samples, tokens, dim, attributes)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordsens.data.assets import check_encoder
+from wordsens.data.assets import check_encoder, check_unchanged
 from wordsens.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ class Encoder:
     def open(cls, folder: str | Path, key: str = "encoder") -> Encoder:
         """Read an encoder's config.json.
 
-        Raises UserError, starting with ``key``, when the folder lacks a part or holds another kind
-        of model.
+        Raises UserError, starting with ``key``, when the folder lacks a part, holds another kind of
+        model, or has weights other than those that ``fetch_encoder`` noted.
         """
         folder = Path(folder)
         check_encoder(folder, key)
+        check_unchanged(folder)
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             if config.get("model_type") not in FAMILY:
@@ -159,7 +161,7 @@ class Encoder:
         return [], []
 
     def model(self, layers: int | None = None) -> Any:
-        """The transformers model with its first ``layers`` blocks (all), eager, float32, on the CPU.
+        """The transformers model with its first ``layers`` blocks (all): eager, float32.
 
         It is shared with ``hidden_states``: copy it before changing a weight.
         """
@@ -177,17 +179,18 @@ class Encoder:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         options = {"local_files_only": True, "trust_remote_code": False}
-        config = AutoConfig.from_pretrained(self.folder, **options)
-        config.num_hidden_layers = layers
-        self._model = AutoModel.from_pretrained(
-            self.folder,
-            config=config,
-            use_safetensors=True,
-            add_pooling_layer=False,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            **options,
-        ).eval()
+        with self._readable("weights"):
+            config = AutoConfig.from_pretrained(self.folder, **options)
+            config.num_hidden_layers = layers
+            self._model = AutoModel.from_pretrained(
+                self.folder,
+                config=config,
+                use_safetensors=True,
+                add_pooling_layer=False,
+                dtype=torch.float32,
+                attn_implementation="eager",
+                **options,
+            ).eval()
         self._depth = layers
         return self._model
 
@@ -195,7 +198,19 @@ class Encoder:
         if self._tokenizer is None:
             from transformers import AutoTokenizer
 
-            self._tokenizer = AutoTokenizer.from_pretrained(
-                self.folder, local_files_only=True, trust_remote_code=False
-            )
+            with self._readable("tokenizer"):
+                self._tokenizer = AutoTokenizer.from_pretrained(
+                    self.folder, local_files_only=True, trust_remote_code=False
+                )
         return self._tokenizer
+
+    @contextmanager
+    def _readable(self, part: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # transformers, tokenizers and safetensors each raise their own
+            reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
+            raise UserError(
+                f"{self.key}: {self.folder}: the {part} cannot be loaded ({reason}); save the "
+                "model again with save_pretrained, or delete the folder if snakemake made it"
+            ) from None

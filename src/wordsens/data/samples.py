@@ -57,19 +57,26 @@ def draw_samples(
 
 
 def draw_tokens(
-    source: Embeddings | str | Path, n: int, trials: int, stream: Stream, *, key: str = "layers"
+    source: Embeddings | str | Path,
+    n: int,
+    trials: int,
+    stream: Stream,
+    *,
+    special: int = 0,
+    key: str = "layers",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The word pieces of one sample per trial, (trials, n), and the samples' indices.
+    """The word pieces of one sample per trial, (trials, n − special), and the samples' indices.
 
-    The first n pieces of a text, without special tokens or padding.  Trials are as independent of
-    each other as in ``draw_samples``.  Raises UserError for n above the samples' lengths.
+    The first pieces of a text, without special tokens or padding; ``special`` of its n tokens are
+    left for special tokens.  Trials are independent as in ``draw_samples``.  Raises UserError for n
+    above the samples' lengths.
     """
     data = _open(source)
     # Documents begin with one special token and end with another.
     marks = 1 if data.attributes.get("policy") == "documents" else 0
-    candidates = _candidates(data, data.lengths - 2 * marks, n, 1, key)
-    indices = _drawn(candidates, trials, stream)
-    return data.token_ids[indices, marks : marks + n], indices
+    usable = data.lengths - 2 * marks + special
+    indices = _drawn(_candidates(data, usable, n, 1, key), trials, stream)
+    return data.token_ids[indices, marks : marks + n - special], indices
 
 
 def _drawn(candidates: np.ndarray, trials: int, stream: Stream) -> np.ndarray:

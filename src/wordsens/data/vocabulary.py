@@ -8,7 +8,6 @@ words_v.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +17,14 @@ import numpy as np
 
 from wordsens.data.encoders import Encoder
 from wordsens.errors import UserError
-from wordsens.results import versions
+from wordsens.files import REMAKE
+from wordsens.results import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     import torch
 
     from wordsens.data.embeddings import Embeddings
 
-SCHEMA_VERSION = 1
 PARTS = ("words", "places", "scale", "shift", "eps")
 STARTS = ("Ġ", "▁")  # how BPE and SentencePiece mark the start of a word
 
@@ -124,50 +123,25 @@ class Vocabulary:
 
 def make_vocabulary(path: str | Path, folder: str | Path, key: str, code: str = "") -> Vocabulary:
     """Write an encoder's vocabulary, beside its final name first, and return it."""
-    import h5py
-
     encoder = Encoder.open(folder, key)
     layer = encoder.embedding_layer()
     pieces, special = encoder.words()
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with h5py.File(beside, "w", locking=False) as file:
-            file.create_dataset(
-                "pieces", data=np.array(pieces, dtype=object), dtype=h5py.string_dtype()
-            )
-            file["special"] = np.isin(np.arange(len(pieces)), special)
-            for name in PARTS:
-                file[name] = layer[name].numpy()
-            for name, value in {"encoder": key, "code": code, **versions()}.items():
-                file.attrs[name] = value
-            file.attrs["schema_version"] = SCHEMA_VERSION
-            file.attrs["complete"] = True
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    arrays = {
+        "pieces": np.array(pieces, dtype=object),
+        "special": np.isin(np.arange(len(pieces)), special),
+        **{name: layer[name].numpy() for name in PARTS},
+    }
+    write_arrays(path, arrays, {"encoder": key, "code": code})
     return open_vocabulary(path)
 
 
 def open_vocabulary(path: str | Path) -> Vocabulary:
     """Read a vocabulary; raises UserError when the file is not a whole one."""
-    import h5py
-
-    remake = "delete it and run snakemake again"
+    arrays, _ = read_arrays(path, "a vocabulary")
     try:
-        with h5py.File(path, "r", locking=False) as file:
-            if not file.attrs.get("complete"):
-                raise UserError(f"{path}: incomplete (its writer was stopped); {remake}")
-            if file.attrs.get("schema_version") != SCHEMA_VERSION:
-                raise UserError(f"{path}: not of schema version {SCHEMA_VERSION}; {remake}")
-            pieces = [str(piece) for piece in file["pieces"].asstr()[...]]
-            special = file["special"][...]
-            parts = {name: file[name][...] for name in PARTS}
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; run snakemake to make it") from None
-    except (OSError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not a readable vocabulary file ({error}); {remake}") from None
-    if not len(pieces) == len(special) == len(parts["words"]):
-        raise UserError(f"{path}: arrays of different lengths; {remake}")
+        pieces = [str(piece) for piece in arrays.pop("pieces")]
+        special = arrays.pop("special")
+        parts = {name: arrays[name] for name in PARTS}
+    except KeyError as missing:
+        raise UserError(f"{path}: not a vocabulary, it lacks {missing}; {REMAKE}") from None
     return Vocabulary(Path(path), pieces, special, **parts)

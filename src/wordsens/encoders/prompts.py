@@ -1,8 +1,10 @@
-"""Two prompts that differ in one word, put to an instruction-tuned causal model (Figure 1, right)."""
+"""Prompts that differ in one word, put to an instruction-tuned causal model (Figure 1, right)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +43,11 @@ class CausalModel:
         if packed:
             options["gguf_file"] = packed[0].name
         try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-            if packed:
+            # Reading a GGUF file draws a progress bar that nothing else turns off.
+            with redirect_stderr(StringIO()) if packed else nullcontext():
+                tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+                options |= {} if packed else {"use_safetensors": True}
                 model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
-            else:
-                model = AutoModelForCausalLM.from_pretrained(
-                    folder, dtype=torch.float32, use_safetensors=True, **options
-                )
         except Exception as error:  # transformers raises many kinds; all mean an unusable folder
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise UserError(
@@ -108,8 +108,8 @@ def prompts_table(
         ids = model.prompt_ids(prompt)
         if len(ids) + tokens > model.max_tokens:
             raise UserError(
-                f"{key}.prompts[{number}]: {len(ids)} tokens and an answer of up to {tokens} do not "
-                f"fit into the context of {model.max_tokens}; shorten the prompt"
+                f"{key}.prompts[{number}]: {len(ids)} tokens and an answer of up to {tokens} do "
+                f"not fit into the context of {model.max_tokens}; shorten the prompt"
             )
         batch = torch.tensor([ids], device=model.model.device)
         with torch.inference_mode():

@@ -63,8 +63,8 @@ def layer_sensitivity(
     X is the output of the embedding layer and the word moves there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as
     equation (4) has it; with ``perturb="word_vector"`` it moves before positions are added and
     normalised away, in the static word vector that ``inputs_embeds`` takes.  The search is the
-    guarded power method on the sphere ‖Δ‖ = ‖x_i‖, from the attracting direction and its opposite
-    and from random ones, for every layer and position of its own; what it finds for one layer is
+    guarded power method on the sphere ‖Δ‖ = ‖x_i‖, from the two attracting directions and from
+    random ones, for every layer and position of its own; what it finds for one layer is
     tried on the others as well.
 
     ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without

@@ -54,28 +54,33 @@ def attraction_table(
 ) -> pd.DataFrame:
     """What the attracting Δ does to a text (``attract``), as one tidy table.
 
-    quantity "relative_change" has one row per layer, under perturbation "attracting" and, for each
-    draw, "noise"; "attention" has one row per query and key of the first head, under "none" and
-    "attracting"; "attention_to_word" is the attention that the changed word gets, averaged over
-    all queries, of every head.  Raises UserError for a position that the text does not have.
+    quantity "relative_change" has one row per layer, under the perturbations of ``DIRECTIONS`` and,
+    for each draw, "noise"; "attention" has one row per query and key of the first head, under
+    "none" and ``DIRECTIONS``; "attention_to_word" is the attention that the changed word gets,
+    averaged over all queries, of every head.  Raises UserError for a position that the text does
+    not have.
     """
     import pandas as pd
 
     ids = list(text)
+    joint = "_" if key.endswith("title") else "."
     if not 0 <= position < len(ids):
         raise UserError(
-            f"{key}.position: is {position}, but the text has {len(ids)} word pieces; allowed: 0 to "
-            f"{len(ids) - 1}"
+            f"{key}{joint}position: is {position}, but the text has {len(ids)} word pieces; "
+            f"allowed: 0 to {len(ids) - 1}"
         )
     whole, before = _whole(model, ids, f"{key}.text")
     found = attract(model, whole, before + position, draws=draws, stream=stream)
-    layers = range(len(found.attracting))
-    frames = [_long("relative_change", "attracting", found.attracting.tolist(), layer=layers)]
+    layers = range(model.depth + 1)
+    frames = [
+        _long("relative_change", name, change.tolist(), layer=layers)
+        for name, change in found.change.items()
+    ]
     frames += [
         _long("relative_change", "noise", noise.tolist(), layer=layers).assign(draw=draw)
         for draw, noise in enumerate(found.noise)
     ]
-    for name, scores in (("none", found.before), ("attracting", found.after)):
+    for name, scores in found.scores.items():
         to_word = scores[:, :, before + position].mean(1).tolist()
         heads = range(len(to_word))
         frames.append(_long("attention_to_word", name, to_word, head=heads))
@@ -95,16 +100,20 @@ def attraction_table(
 
 
 def chosen_text(
-    model: LayeredEncoder, text: str | None, data: str | Path | None, tokens: int, stream: Stream
+    model: LayeredEncoder,
+    text: str | None,
+    data: str | Path | None,
+    tokens: int,
+    stream: Stream,
+    key: str,
 ) -> list[int]:
     """The word pieces of a text, or of a sample of ``tokens`` tokens drawn from a dataset."""
     if text is not None:
         return model.encoder.tokenize([text])[0]
     if data is None:
         raise ValueError("neither a text nor a dataset")
-    before, after = model.encoder.special_tokens()
-    words = tokens - len(before) - len(after)
-    ids, _ = draw_tokens(data, words, 1, stream, key="attraction")
+    special = sum(map(len, model.encoder.special_tokens()))
+    ids, _ = draw_tokens(data, tokens, 1, stream, special=special, key=key)
     return [int(piece) for piece in ids[0]]
 
 

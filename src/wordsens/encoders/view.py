@@ -1,8 +1,8 @@
 """A trained encoder as a one-token view: hidden states as a function of the changed words.
 
 A *set* of the view is one set of changed positions together with one layer l, and
-F(v) = ‖H_l(X^I(v − x_I)) − H_l(X)‖².  Tokens of a trained encoder have lengths of their own; the view
-counts each in units of ‖x_i‖/√d, in which every token has length √d and ‖Δ‖ ≤ √d means, as in
+F(v) = ‖H_l(X^I(v − x_I)) − H_l(X)‖².  Tokens of a trained encoder have lengths of their own; the
+view counts each in units of ‖x_i‖/√d, in which every token has length √d and ‖Δ‖ ≤ √d means, as in
 equation (4), that a word moves by at most its own length.
 """
 
@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch.nn.functional import normalize
 
-from wordsens.encoders.attraction import attracting_direction
+from wordsens.encoders.attraction import attracting_directions
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.perturbation import OneTokenView, Pullback
 
@@ -117,10 +116,13 @@ class EncoderView(OneTokenView):
         return found.reshape(T, P, S, -1)
 
     def directions(self) -> dict[str, torch.Tensor]:
-        """Towards and against what the first block's heads attend to most (see attraction)."""
-        u = torch.stack([attracting_direction(self.model, x) for x in self.embedded])
-        u = u[:, None, None, None].expand(*self.tokens.shape[:2], 1, *self.tokens.shape[2:])
-        return {"attracting": normalize(u, dim=-1), "repelling": -normalize(u, dim=-1)}
+        """Directions that attract the first block's attention, the stronger one first."""
+        found = [attracting_directions(self.model, x) for x in self.embedded]
+        shape = (*self.tokens.shape[:2], 1, *self.tokens.shape[2:])
+        return {
+            name: torch.stack([each[name] for each in found])[:, None, None, None].expand(shape)
+            for name in ("queries", "singular")
+        }
 
     def moved_by(self, delta: torch.Tensor) -> torch.Tensor:
         """Δ (T, P, …, m, d) in the embedding's own units."""

@@ -26,6 +26,7 @@ from wordsens.glm import LeastSquares, feature_rows, gram
 from wordsens.maps import FeatureMap, MapOptions, map_class, position_sets
 from wordsens.maps.random_features import RandomFeatures, RandomFeaturesView
 from wordsens.perturbation import OneTokenView
+from wordsens.progress import portion, reached
 from wordsens.randomness import Stream
 from wordsens.search.losses import (
     Evaluation,
@@ -45,6 +46,7 @@ NAMES = ("dataset", "map", "d", "n", "N", "width", "activation", "heads", "head_
 DEFAULT_LOSSES = ("features", "alignment", "error_finetuned", "error_retrained")
 POSITION = 0  # the changed word, i = 1 in the paper
 ROWS = 4096  # rows of the random features' matrix drawn at once
+TRAINING = 0.4  # of a trial's time goes into its training set and model, roughly
 CELL_BYTES = 1 << 28  # functionals of the trials searched together, roughly
 
 
@@ -119,22 +121,24 @@ def run_cell(
                 }
             )
             del X, Phi, solution, drawn
+            reached(first + TRAINING * len(arounds), trials)
         began = time.perf_counter()
         if view is None:
             maps = [own.child("map") for own in chosen]
             view = cls.draw_view(torch.stack(samples), sets, maps, options)
         around = Neighbourhood.stack(arounds)
-        found.append(
-            search_losses(
-                view,
-                around,
-                goals,
-                [own.child("search") for own in chosen],
-                schedule=published_descent(cls.name, n),
-                effort=effort_for(cls.name, n, d),
-                method=cell.get("search") or "spectral",
+        with portion((1 - TRAINING) * len(chosen) / trials):
+            found.append(
+                search_losses(
+                    view,
+                    around,
+                    goals,
+                    [own.child("search") for own in chosen],
+                    schedule=published_descent(cls.name, n),
+                    effort=effort_for(cls.name, n, d),
+                    method=cell.get("search") or "spectral",
+                )
             )
-        )
         measured.append(_measured(view, around, found[-1].delta))
         shared = (time.perf_counter() - began) / len(chosen)
         for record in records[first:]:

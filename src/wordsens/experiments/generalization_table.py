@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wordsens.errors import UserError
-from wordsens.results import read_cell
+from wordsens.results import need, read_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +17,7 @@ MODES = ("finetuned", "retrained")
 PARAMETERS = ("study", "map", "dataset", "d", "n", "N", "width", "activation", "heads", "head_dim")
 BY_TRIAL = ("sample", "f_x", "f_x_retrained", "condition", "rank", "residual", "duplicates")
 BY_SEARCH = ("loss", "penalty", "limit", "start", "value", "gamma", "change")
+BY_MODE = tuple(f"{name}_{mode}" for name in ("f_delta", "err", "below") for mode in MODES)
 BY_SEARCH_LAST = ("feature_cosine", "feature_alignment", "f_delta")
 
 
@@ -32,9 +32,7 @@ def searches_table(paths: Iterable[str | Path]) -> pd.DataFrame:
     frames = []
     for path in paths:
         arrays, attributes = read_cell(path)
-        absent = [name for name in (*BY_TRIAL, *BY_SEARCH) if name not in arrays]
-        if absent:
-            raise UserError(f"{path}: no array {absent[0]!r}; delete it and run snakemake again")
+        need(path, arrays, (*BY_TRIAL, *BY_SEARCH, *BY_SEARCH_LAST, *BY_MODE))
         trials, searches = arrays["loss"].shape
         parameters = {name: attributes[name] for name in PARAMETERS if name in attributes}
         shared = {"trial": np.repeat(np.arange(trials), searches)}

@@ -15,6 +15,7 @@ from wordsens.data.samples import draw_tokens
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.encoders.sensitivity import LayerSensitivity, chosen_layers, search_layers
 from wordsens.errors import UserError
+from wordsens.progress import portion
 from wordsens.randomness import Stream
 from wordsens.results import read_cell
 from wordsens.search.sensitivity import chosen_sets
@@ -22,7 +23,7 @@ from wordsens.search.sensitivity import chosen_sets
 if TYPE_CHECKING:
     import pandas as pd
 
-FIRST = ("layers", "encoder", "dataset", "weights", "n")
+FIRST = ("study", "encoder", "dataset", "weights", "n")
 RESULTS = ("sup", "norm", "spread", "position", "steps", "winner")
 
 
@@ -34,7 +35,7 @@ def run_cell(
     Pretrained weights are shared by the trials; random ones are drawn for each.  Returns the
     arrays, one row per trial, and the attributes of the cell file.
     """
-    key = f"layers.{cell['layers']}"
+    key = f"layers.{cell['study']}"
     n, trials = cell["n"], cell["trials"]
     encoder = Encoder.open(folder, f"encoders.{cell['encoder']}")
     special = encoder.special_tokens() if cell["special_tokens"] else ([], [])
@@ -52,8 +53,8 @@ def run_cell(
     stream = Stream(cell["seed"], "layers", **names)
     # The same texts whatever the weights, so that the two are compared on one sample.
     texts = Stream(cell["seed"], "layers", dataset=cell["dataset"], n=n)
-    ids, indices = draw_tokens(data, words, trials, texts, key=key)
-    layers = [int(layer) for layer in chosen_layers(cell["targets"], encoder.layers)]
+    ids, indices = draw_tokens(data, n, trials, texts, special=n - words, key=key)
+    layers = chosen_layers(cell["layers"], encoder.layers)
     sets = chosen_sets(cell["positions"], 1, words, texts.child("positions"))
     tokens = torch.from_numpy(ids.astype(np.int64))
     random = cell["weights"] == "random"
@@ -69,18 +70,19 @@ def run_cell(
             perturb=cell["perturb"],
             device=device,
         )
-        found.append(
-            search_layers(
-                model,
-                tokens[group],
-                sets,
-                layers,
-                [stream.child("trial", trial=trial) for trial in group],
-                starts=cell["starts"],
-                steps=cell["steps"],
-                special_tokens=cell["special_tokens"],
+        with portion(len(group) / trials):
+            found.append(
+                search_layers(
+                    model,
+                    tokens[group],
+                    sets,
+                    layers,
+                    [stream.child("trial", trial=trial) for trial in group],
+                    starts=cell["starts"],
+                    steps=cell["steps"],
+                    special_tokens=cell["special_tokens"],
+                )
             )
-        )
         seconds += [(time.perf_counter() - began) / len(group)] * len(group)
 
     def gather(name: str) -> np.ndarray:
@@ -94,7 +96,7 @@ def run_cell(
     arrays["sup_by_position"] = gather("by_position").astype(np.float64)
     arrays["positions"] = np.tile(sets[:, 0].numpy(), (trials, 1))
     arrays |= {"sample": indices, "seconds": np.array(seconds)}
-    attributes = {key: value for key, value in cell.items() if key not in ("steps", "targets")}
+    attributes = {key: value for key, value in cell.items() if key not in ("steps", "layers")}
     attributes |= {"steps_allowed": cell["steps"], "depth": encoder.layers, "searched": layers}
     return arrays, attributes
 

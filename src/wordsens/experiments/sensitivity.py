@@ -13,6 +13,7 @@ import torch
 from wordsens.data.samples import draw_samples
 from wordsens.maps import MapOptions, map_class
 from wordsens.maps.random_features import DeepRandomFeatures
+from wordsens.progress import portion
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
 
@@ -64,7 +65,8 @@ def run_cell(
         X = samples.X[first : first + together].to(device)
         view = cls.draw_view(X, sets.to(device), streams, options)
         method = cell.get("search") or "power"
-        parts = search(cls, view, sets.to(device), streams, effort, n, method)
+        with portion(len(chosen) / trials):
+            parts = search(cls, view, sets.to(device), streams, effort, n, method)
         found.append(summarise([parts], sets.to(device), single=False))
         seconds += [(time.perf_counter() - began) / len(chosen)] * len(chosen)
 

@@ -21,6 +21,7 @@ from wordsens.data.samples import draw_samples
 from wordsens.data.vocabulary import Vocabulary, open_vocabulary
 from wordsens.experiments.sensitivity import NAMES
 from wordsens.maps import FeatureMap, MapOptions, map_class
+from wordsens.progress import portion
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Sensitivity, chosen_sets, search, summarise
 from wordsens.search.vocabulary import (
@@ -68,9 +69,10 @@ def run_cell(
         X = X.to(device)
         own = stream.child("trial", trial=trial)
         layer = _draw(cell, X, own)
-        found = vocabulary_sensitivity(
-            layer, X, words if fixed is None else fixed, positions.tolist(), top=cell["top"]
-        )
+        with portion(1 / trials):
+            found = vocabulary_sensitivity(
+                layer, X, words if fixed is None else fixed, positions.tolist(), top=cell["top"]
+            )
         row = _summary(found)
         if cell.get("compare", True):
             row |= _ball(_continuous(layer, X, positions[:1].to(X.device), own))

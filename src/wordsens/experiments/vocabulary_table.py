@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,15 +87,3 @@ def _quoted(text: str) -> str:
     """Text that is no Markdown: its word in [[ ]] is set bold, and signs mean themselves."""
     safe = "".join(f"\\{c}" if c in "\\`*_{}<>#|~" else c for c in text)
     return safe.replace("[[", "**").replace("]]", "**")
-
-
-def write_page(text: str, path: str | Path) -> None:
-    """Write a page, beside its final name first."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

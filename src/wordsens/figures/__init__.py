@@ -8,12 +8,12 @@ drawn figure and those numbers.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordsens.errors import UserError
+from wordsens.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,10 @@ KINDS = {
     "tradeoff": "wordsens.figures.tradeoff",
     "change": "wordsens.figures.change",
     "vocabulary": "wordsens.figures.vocabulary",
+    "layers": "wordsens.figures.layers",
+    "attraction": "wordsens.figures.attraction",
+    "attention": "wordsens.figures.attention",
+    "prompts": "wordsens.figures.prompts",
 }
 
 
@@ -65,21 +69,19 @@ def draw(
 
 
 def _write(figure: Any, numbers: pd.DataFrame, stem: Path) -> list[Path]:
-    """Each file beside its final name first, so that a killed job leaves no half figure."""
+    """Each of the files whole or not at all."""
     import matplotlib.pyplot as plt
 
-    stem.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for ending in ("pdf", "png", "csv"):
         final = stem.with_name(f"{stem.name}.{ending}")
-        part = stem.with_name(f".{stem.name}.part.{ending}")
-        if ending == "csv":
-            numbers.to_csv(part, index=False)
-        else:
-            # Without the date, the same numbers give the same bytes.
-            dated = {"CreationDate": None} if ending == "pdf" else {}
-            figure.savefig(part, dpi=200, metadata=dated)
-        os.replace(part, final)
+        with replacing(final) as part:
+            if ending == "csv":
+                numbers.to_csv(part, index=False)
+            else:
+                # Without the date, the same numbers give the same bytes.
+                dated = {"CreationDate": None} if ending == "pdf" else {}
+                figure.savefig(part, dpi=200, metadata=dated)
         written.append(final)
     plt.close(figure)
     return written

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from wordsens.gaussian.base import GaussianMatrix
+from wordsens.kernels.orthogonal import inner, project_out
 from wordsens.randomness import Stream
 
 PANEL = 32  # queries orthogonalised against each other one by one; more go in panels
@@ -101,8 +102,8 @@ class LazyGaussian(GaussianMatrix):
         images *= (new != 0).any(-1, keepdim=True)
         if other.count:
             # P Zᵀ q + (I − P Pᵀ) g, with both terms in one pass over P
-            conditioned = new @ other.images.mT
-            conditioned -= images @ other.basis.mT
+            conditioned = inner(new, other.images)
+            conditioned -= inner(images, other.basis)
             images.baddbmm_(conditioned, other.basis)
         result = mixing @ images
         asked.append(new, images)
@@ -146,12 +147,11 @@ class _Side:
         nothing above rounding; mixing (batch, b, b) lower triangular.
         """
         scale = torch.linalg.vector_norm(x, dim=-1)  # (batch, b)
-        residual = x.clone()
-        coefficients = x.new_zeros(*x.shape[:2], self.count)
-        for _ in range(2 if self.count else 0):
-            step = residual @ self.basis.mT
-            residual.baddbmm_(step, self.basis, alpha=-1)
-            coefficients += step
+        residual = x.clone(memory_format=torch.contiguous_format)
+        if self.count:
+            coefficients = project_out(residual, self.basis)
+        else:
+            coefficients = x.new_zeros(*x.shape[:2], 0)
         mixing = x.new_zeros(*x.shape[:2], x.shape[1])
         for j in range(x.shape[1]):
             row = residual[:, j : j + 1]

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 
 import torch
 
+from wordsens.kernels import fused
+
 
 def changed_rows(
     p: torch.Tensor,
@@ -45,6 +47,10 @@ def changed_rows(
     away     (n, P)  ‖y_i − φ_j‖²
     keep     (n, P)  1 for the pairs to be counted, else 0
     """
+    if fused(p):
+        from wordsens.kernels import vocabulary_triton
+
+        return vocabulary_triton.changed_rows(p, far, dot, dot_own, s, lean, away, keep)
     rest = 1 - p
     joined, crossed, square = p * p * far, 2 * p * rest, rest * rest
     total = torch.empty_like(dot_own)

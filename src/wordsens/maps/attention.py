@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import torch
 
+from wordsens.kernels import attention
 from wordsens.maps.base import Effort, FeatureMap
 from wordsens.maps.bounds import softmax_bound
 from wordsens.maps.normalization import Normalization, Softmax
@@ -146,7 +147,7 @@ class AttentionView(OneTokenView):
             state.scores[t, h, j], self.member[p]
         )  # (pairs, n)
         changed = taken[t, h, p, :, j]  # s_ji, (pairs, m)
-        for trial, head in {(int(a), int(b)) for a, b in zip(t, h, strict=True)}:
+        for trial, head in torch.stack((t, h), 1).unique(dim=0).tolist():
             mine = (t == trial) & (h == head)
             kept = weights[mine] @ state.values[trial, head]
             own = self.own_values[trial, head, p[mine]]  # (pairs, m, e)
@@ -191,7 +192,7 @@ class AttentionView(OneTokenView):
 
     # one evaluation: the moving parts at v, and the way back
 
-    def _at(self, v: torch.Tensor, sharpness: float = 1.0) -> _Moved:
+    def at(self, v: torch.Tensor, sharpness: float = 1.0) -> _Moved:
         layer, state = self.state.layer, self.state
         flat = v.flatten(1, 3)[:, None]  # (T, 1, N, d)
         inner = v.shape[1:4]
@@ -211,7 +212,7 @@ class AttentionView(OneTokenView):
         q, pull_q = layer.normalization.row(own.scatter(-1, index, query @ key.mT))
         return _Moved(key, query, value, p * self.outside, pull_p, q, pull_q, index)
 
-    def _pull(
+    def pull(
         self, at: _Moved, dp: torch.Tensor, dvalue: torch.Tensor, dout: torch.Tensor
     ) -> torch.Tensor:
         """Gradient in v from gradients in p, in value(v) and in the changed rows' outputs."""
@@ -235,13 +236,13 @@ class AttentionView(OneTokenView):
         )
         return pulled.unflatten(1, shape)
 
-    def _changed_rows(self, at: _Moved) -> torch.Tensor:
+    def changed_rows(self, at: _Moved) -> torch.Tensor:
         """out_i of the changed rows, (T, H, P, S, m, e)."""
         inner = at.q.shape[2:5]
         rest = at.q.scatter(-1, at.index, 0).flatten(2, 4) @ self.state.values
         return rest.unflatten(2, inner) + at.q.gather(-1, at.index) @ at.value
 
-    def _surplus_times(self, value: torch.Tensor, into: torch.Tensor) -> None:
+    def surplus_times(self, value: torch.Tensor, into: torch.Tensor) -> None:
         """into[…, j] += ⟨o − φ, value⟩ for the heavy pairs."""
         t, h, p, j = self.heavy
         if len(t):
@@ -250,36 +251,10 @@ class AttentionView(OneTokenView):
     def value_and_grad(
         self, v: torch.Tensor, sharpness: float = 1.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        state, at = self.state, self._at(v, sharpness)
-        value, p = at.value, at.p
-        inner = p.shape[2:5]
-        own = self.own_values[:, :, :, None]  # (T, H, P, 1, m, e)
-        phi_w = (value.flatten(2, 4) @ state.output.mT).unflatten(2, inner)
-        r_w = self.gain * phi_w - (value @ own.mT) @ self.share
-        self._surplus_times(value, r_w)
-        o_w = phi_w + r_w
-        moved = p.sum(-2, keepdim=True)  # Σ_a p_a
-        mixed = (p * o_w).sum(-2, keepdim=True)
-        lean = r_w - self.ro  # ⟨r, w_a − o⟩
-        along = lean + (value @ value.mT) @ p - moved * o_w - mixed + moved * self.oo
-        # rr and ro are meaningless on the changed rows themselves, which are counted below
-        rows = (self.rr * self.outside) + (p * (lean + along)).sum(-2, keepdim=True)
-        gap = self._changed_rows(at) - state.output[:, :, self.sets][:, :, :, None]
-        # rounding can push a change far below ‖φ‖ under zero
-        total = (rows.sum((1, -1, -2)) + (gap * gap).sum((1, -1, -2))).clamp_min(0)
-
-        kept = 2 * p * (1 - moved)
-        on_phi = (kept * self.gain - 2 * p * moved).flatten(2, 4) @ state.output
-        dvalue = on_phi.unflatten(2, inner) - (kept @ self.share.mT) @ own + 2 * (p @ p.mT) @ value
-        t, h, s, j = self.heavy
-        if len(t):
-            dvalue.index_put_(
-                (t, h, s), kept[t, h, s, :, :, j, None] * self.surplus[:, None, None], True
-            )
-        return total, self._pull(at, 2 * along, dvalue, 2 * gap)
+        return attention.step(self, v, sharpness)
 
     def linear(self, v: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, Pullback]:
-        state, at = self.state, self._at(v)
+        state, at = self.state, self.at(v)
         heads = state.values.shape[1]
         u = u.unflatten(-1, (heads, -1)).movedim(-2, 1)  # (T, H, C, n, e)
         inner, functionals = at.p.shape[2:5], u.shape[2]
@@ -300,20 +275,20 @@ class AttentionView(OneTokenView):
         own_u = u[:, :, :, self.sets].movedim(2, 4)[:, :, :, None]  # (T, H, P, 1, m, C, e)
         rows = (u_o * self.outside[..., None, :]).sum(-1)  # (T, H, P, 1, 1, C)
         moved = (at.p[..., None, :] * change).sum((-1, -3))
-        out = (self._changed_rows(at)[..., None, :] * own_u).sum((-1, -3))
+        out = (self.changed_rows(at)[..., None, :] * own_u).sum((-1, -3))
         value = rows[..., 0, :].sum(1) + (moved + out).sum(1)
 
         def pullback(weight: torch.Tensor) -> torch.Tensor:
             w = weight[:, None, :, :, None, :, None]  # (T, 1, P, S, 1, C, 1)
             spread = (w * at.p[..., None, :]).flatten(-2).flatten(2, 4) @ stacked
-            return self._pull(
+            return self.pull(
                 at, (w * change).sum(-2), spread.unflatten(2, inner), (w * own_u).sum(-2)
             )
 
         return value, pullback
 
     def features(self, v: torch.Tensor) -> torch.Tensor:
-        state, at = self.state, self._at(v)
+        state, at = self.state, self.at(v)
         surplus = torch.zeros_like(state.output)[:, :, None].repeat(1, 1, len(self.sets), 1, 1)
         t, h, p, j = self.heavy
         surplus[t, h, p, j] = self.surplus
@@ -323,7 +298,7 @@ class AttentionView(OneTokenView):
         moved = at.p.sum(-2)[..., None]  # (T, H, P, S, n, 1)
         result = (1 - moved) * others[:, :, :, None] + at.p.mT @ at.value
         index = self.sets[:, None, :, None].expand(*result.shape[:4], -1, result.shape[-1])
-        result = result.scatter(-2, index, self._changed_rows(at))
+        result = result.scatter(-2, index, self.changed_rows(at))
         return result.movedim(1, -2).flatten(-2)
 
     def attracting(self) -> torch.Tensor:
@@ -343,7 +318,7 @@ class AttentionView(OneTokenView):
 
 @dataclass(frozen=True)
 class _Moved:
-    """What one evaluation at v computes on the way: see ``AttentionView._at``."""
+    """What one evaluation at v computes on the way: see ``AttentionView.at``."""
 
     key: torch.Tensor
     query: torch.Tensor

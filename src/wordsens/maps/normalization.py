@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 
@@ -21,6 +22,8 @@ Pull = Callable[[torch.Tensor], torch.Tensor]
 
 class Normalization(ABC):
     """Weights over keys, the last axis of the scores."""
+
+    name: ClassVar[str] = ""  # of those that kernels know
 
     @abstractmethod
     def attend(
@@ -46,6 +49,8 @@ class Normalization(ABC):
 
 class Softmax(Normalization):
     """exp(s) / Σ exp(s)."""
+
+    name = "softmax"
 
     def attend(
         self, scores: torch.Tensor, mask: torch.Tensor | None = None
@@ -74,6 +79,8 @@ class Softmax(Normalization):
 
 class ReLU(Normalization):
     """relu(s) / Σ relu(s); a row whose scores are all ≤ 0 gets no weight and outputs 0."""
+
+    name = "relu"
 
     def attend(
         self, scores: torch.Tensor, mask: torch.Tensor | None = None

@@ -17,6 +17,7 @@ import torch
 from torch.nn.functional import normalize
 
 from wordsens.perturbation import OneTokenView
+from wordsens.progress import reached
 
 SHARPNESS = 0.4  # of the scores when annealing begins
 AVERAGING = 0.5  # share of the power step in an annealing step
@@ -56,6 +57,7 @@ def climb(
         sharpness = SHARPNESS ** (1 - i / anneal)
         _, grad = view.value_and_grad(centre + view.radius * u, sharpness)
         u = normalize(AVERAGING * _unit(grad, u) + (1 - AVERAGING) * u, dim=-1)
+        reached(i, anneal + steps)
     value, grad = view.value_and_grad(centre + view.radius * u)
     pace = torch.ones_like(value)
     taken = torch.full_like(value, anneal)
@@ -78,6 +80,7 @@ def climb(
             reference = value.clone()
         if not active.any():
             break
+        reached(anneal + i, anneal + steps)
     winner = value.argmax(-1)
     at = winner[..., None]
     best = at[..., None, None].expand(*at.shape, *u.shape[-2:])

@@ -28,6 +28,7 @@ from torch.nn.functional import normalize
 
 from wordsens.errors import UserError
 from wordsens.perturbation import OneTokenView
+from wordsens.progress import portion, reached
 from wordsens.randomness import Stream
 
 LOSSES = ("features", "alignment", "error_finetuned", "error_retrained", "change")
@@ -40,6 +41,7 @@ TIE = 1e-9  # weight of γ where losses are equal
 BOLD, CAREFUL = 4.0, 0.2  # longest gradient step, in radii
 BATCH = 96  # candidates evaluated at once
 STRIDES = (0.01, 0.03, 0.1)  # first steps of ``settle``, in radii
+SETTLING = 100  # steps of one round of ``settle``
 
 
 @dataclass(frozen=True)
@@ -228,8 +230,12 @@ def search_losses(
     directions, names = _starts(view, streams, effort.starts)
     archive = _Archive(problem, kept, names)
     steps = 0
+    # shares of the enclosing work, by the most evaluations of each
+    most = effort.explore + effort.rounds * effort.polish + effort.settle * SETTLING
     if method == "thorough":
-        _published(problem, kept, schedule, archive)
+        most += schedule[1]
+        with portion(schedule[1] / most):
+            _published(problem, kept, schedule, archive)
         steps = schedule[1]
     bases = list(dict.fromkeys(goal.loss for goal in goals))
     count = directions.shape[2]
@@ -239,7 +245,8 @@ def search_losses(
     labels = labels.expand(len(delta), -1)
     idle = torch.zeros_like(labels, dtype=torch.bool)
     control = (rate, effort.explore, 1e-3)
-    steps += descend(problem, archive, explored, delta, labels, idle, control)
+    with portion(effort.explore / most):
+        steps += descend(problem, archive, explored, delta, labels, idle, control)
     penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
         best, label = archive.delta, archive.label
@@ -254,14 +261,16 @@ def search_losses(
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
         control = (rate, effort.polish, 1e-5)
-        steps += descend(problem, archive, asked, delta, labels, idle, control)
+        with portion(effort.polish / most):
+            steps += descend(problem, archive, asked, delta, labels, idle, control)
     asked = [_pursued(goal) for goal in goals] * len(STRIDES)
     for _ in range(effort.settle):
-        steps += settle(problem, archive, problem.terms(asked))
+        with portion(SETTLING / most):
+            steps += settle(problem, archive, problem.terms(asked))
     return archive.found(steps)
 
 
-def settle(problem: _Problem, archive: _Archive, terms: _Terms, steps: int = 100) -> int:
+def settle(problem: _Problem, archive: _Archive, terms: _Terms, steps: int = SETTLING) -> int:
     """Projected subgradient steps of a fixed length that falls to zero, from the best points.
 
     A ReLU map has kinks, along which spectral gradients stall and short steps zigzag down (Shor,
@@ -275,6 +284,7 @@ def settle(problem: _Problem, archive: _Archive, terms: _Terms, steps: int = 100
     for step in range(steps):
         q, pull = problem.functionals(delta)
         archive.see(q, delta, labels)
+        reached(step, steps)
         downhill = normalize(pull(problem.value(q, terms)[1]), dim=-1)
         delta = problem.ball(delta - (1 - step / steps) * strides * downhill)
     return steps
@@ -449,11 +459,12 @@ def descend(
     made = 0
     terms = problem.terms(goals)
     for first in range(0, len(goals), BATCH):
+        part = min(BATCH, len(goals) - first) / len(goals)
         index = torch.arange(first, min(first + BATCH, len(goals)), device=delta.device)
         own = terms.take(index)
-        made += _descend(
-            problem, archive, own, delta[:, index], labels[:, index], idle[:, index], control
-        )
+        state = (delta[:, index], labels[:, index], idle[:, index])
+        with portion(part):
+            made += _descend(problem, archive, own, *state, control)
     return made
 
 
@@ -510,6 +521,7 @@ def _descend(
                     *(careful, reach),
                 )
             )
+        reached(i, steps)
         y = x + share[..., None, None].to(x) * way
         f_y, g_y = evaluate(y)
         allowed = torch.where(careful, f, history.amax(-1))
@@ -570,6 +582,7 @@ def _published(
         value, slope, _ = problem.value(q, terms)
         if archive is not None:
             archive.see(q, delta, labels)
+        reached(step, steps)
         if step < steps:
             delta = problem.ball(delta - rate * pull(slope))
     return value, delta

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from wordsens.perturbation import OneTokenView
+from wordsens.progress import reached
 from wordsens.search.ascent import Found
 
 
@@ -19,11 +20,12 @@ def published_ascent(
     """
     centre = view.tokens[:, :, None]
     delta = _into_ball(0.1 * noise, view.radius)
-    for _ in range(steps):
+    for step in range(steps):
         value, grad = view.value_and_grad(centre + delta)
         root = torch.sqrt(value * features)[..., None, None]
         slope = torch.where(root > 0, grad / (2 * torch.where(root > 0, root, 1)), 0)
         delta = _into_ball(delta + rate * slope, view.radius)
+        reached(step, steps)
     value, _ = view.value_and_grad(centre + delta)
     winner = value.argmax(-1)
     at = winner[..., None]

@@ -12,6 +12,7 @@ from wordsens.errors import UserError
 from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.base import Effort
 from wordsens.perturbation import OneTokenView
+from wordsens.progress import portion
 from wordsens.randomness import Stream
 from wordsens.search.ascent import Found, climb
 from wordsens.search.published import published_ascent
@@ -124,16 +125,17 @@ def search(
                 for stream in streams
             ]
         ).to(part.tokens.device)
-        if method == "published":
-            rate, steps = map.published_schedule(n)
-            size = part.features(part.tokens[:, :, None]).flatten(3).shape[-1]
-            found = published_ascent(part, noise, rate=rate, steps=steps, features=size)
-            names = ["random"] * effort.starts
-        else:
-            starting, names = starting_points(part, noise)
-            found = climb(part, starting, anneal=effort.anneal, steps=effort.steps)
-        founds.append(found)
-        bounds.append(part.bound())
+        with portion(len(chosen) / count):
+            if method == "published":
+                rate, steps = map.published_schedule(n)
+                size = part.features(part.tokens[:, :, None]).flatten(3).shape[-1]
+                found = published_ascent(part, noise, rate=rate, steps=steps, features=size)
+                names = ["random"] * effort.starts
+            else:
+                starting, names = starting_points(part, noise)
+                found = climb(part, starting, anneal=effort.anneal, steps=effort.steps)
+            founds.append(found)
+            bounds.append(part.bound())
         norms.append(part.norm)
     joined = Found(
         *(torch.cat(x, 1) for x in zip(*(vars(f).values() for f in founds), strict=True))

@@ -22,9 +22,11 @@ from typing import Any
 import torch
 
 from wordsens.errors import UserError
+from wordsens.kernels import fused
 from wordsens.kernels.vocabulary import changed_rows, changed_rows_expanded, expand
 from wordsens.maps import FeatureMap
 from wordsens.maps.attention import AttentionMap, AttentionState
+from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
 
@@ -126,6 +128,8 @@ def vocabulary_sensitivity(
         for at, part in _parts(vectors, source.words_at_once(len(chosen[rows]))):
             moved = part.to(X)
             keeper.add(rows, at, squares(moved), moved, len(vectors))
+            done = first + len(chosen[rows]) * (at + len(part)) / len(vectors)
+            reached(done, len(chosen))
     return keeper.result()
 
 
@@ -206,7 +210,8 @@ class _Head:
         member[positions, torch.arange(len(positions), device=positions.device)] = True
         heavy = (self.s > HEAVY) & ~member
         self.keep = (~(heavy | member)).to(self.s.dtype)
-        few = len(positions) <= FEW
+        # the kernel for a card adds up term by term, for any number of positions
+        few = len(positions) <= FEW or fused(self.s)
         self.expansion = None if few else expand(self.s, self.lean, self.away, self.keep)
 
         self.row, self.at = heavy.nonzero(as_tuple=True)

@@ -1,0 +1,93 @@
+"""The entries that ``--config encoder=PATH texts=FILE`` adds, for the target model_report."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wordsens.config.model import Plain, report_name
+
+# In the order of the report.
+REPORT_KINDS = ("layers", "attraction", "attention", "vocabulary")
+
+
+def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
+    """The configuration with a corpus, a dataset, studies and figures of the user's own encoder.
+
+    Without ``encoder`` nothing is added.  Values that break the schema are left for its check.
+    """
+    filled = copy.deepcopy(dict(config))
+    encoder = filled.get("encoder")
+    if not isinstance(encoder, str) or not encoder:
+        return filled
+    name = report_name(encoder)
+    given = filled.get("report")
+    sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
+    window = stated(encoder, "max_position_embeddings")
+    sizes["n"] = [n for n in sizes["n"] if window is None or n <= window] or [window]
+    # What breaks the schema is said once, of the report, and not of each entry made from it.
+    sizes |= {k: v for k, v in _items(given) if k in sizes and _alike(v, sizes[k])}
+
+    def add(section: str, entry: Plain, key: str = name) -> None:
+        if isinstance(filled.setdefault(section, {}), dict):
+            filled[section][key] = entry
+
+    add("encoders", {"source": "file", "path": encoder})
+    corpora = filled.get("corpora") or {}
+    texts = filled.get("texts") or next(iter(corpora), None)
+    corpus = texts if texts in corpora else name
+    if corpus == name and isinstance(texts, str):
+        own = {"source": "file", "path": texts, "text": sizes["text"]}
+        add("corpora", {**own, "labelled": False, "join": "all"})
+    lengths = sizes["n"]
+    dataset = {"source": "text", "corpus": corpus, "encoder": name, "layer": 0}
+    add("datasets", {**dataset, "policy": "windows", "tokens": max(lengths), "balanced": False})
+    shared = {key: sizes[key] for key in ("n", "trials")}
+    effort = {key: sizes[key] for key in ("layers", "starts", "steps")}
+    add("layers", {"dataset": name, **shared, **effort}, f"{name}_layers")
+    middle = {"position": max(1, max(lengths) // 3), "tokens": max(lengths)}
+    add("attraction", {"encoder": name, "dataset": name, **middle}, f"{name}_attraction")
+    width = stated(encoder, "hidden_size")
+    if width:
+        map_ = {"map": "raf", "dataset": name, "d": [width]}
+        add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
+    sentences = next(iter((filled.get("attention") or {}).values()), None)
+    if isinstance(sentences, dict) and "sentences" in sentences:
+        add("attention", {**sentences, "encoder": name}, f"{name}_attention")
+    for kind in REPORT_KINDS:
+        key = f"{name}_{kind}"
+        if key in filled.get(kind, {}):
+            add("figures", {"kind": kind, "sweeps": [key], "default": False}, key)
+    return filled
+
+
+def stated(folder: str, size: str) -> int | None:
+    """A size that an encoder's config.json states."""
+    try:
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        return int(config[size])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _properties(schema: Plain, name: str) -> Plain:
+    """The properties of one of the schema's definitions, references followed."""
+    definitions = schema["$defs"]
+    return {
+        key: {**definitions.get(str(part.get("$ref", "")).rsplit("/", 1)[-1], {}), **part}
+        for key, part in definitions[name]["properties"].items()
+    }
+
+
+def _items(given: Any) -> list[tuple[str, Any]]:
+    return list(given.items()) if isinstance(given, dict) else []
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value is of its default's kind; layers may be "all" or a list."""
+    if isinstance(value, list) and not isinstance(default, int):
+        return bool(value) and all(type(n) is int for n in value)
+    return type(value) is type(default)

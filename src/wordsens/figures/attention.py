@@ -1,0 +1,77 @@
+"""Attention scores as squares, a panel per sentence (as in the paper's Figure 1, left).
+
+Rows are queries, columns keys, special tokens hidden, and one colour scale serves all panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from wordsens.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.figure import Figure
+
+NEEDED = ("sentence", "query", "key", "query_piece", "key_piece", "weight")
+COLOURS = "YlGnBu"
+READABLE = 30  # word pieces up to which each has its name at the axes
+
+
+def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
+    """The entry's table with every column the figure reads, or a UserError."""
+    absent = [column for column in NEEDED if column not in table.columns]
+    if absent:
+        raise UserError(f"table of {name!r}: column {absent[0]!r} is missing; make it anew")
+    if table.empty:
+        raise UserError(f"table of {name!r} has no rows; make it anew")
+    return table
+
+
+def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
+    """A row per entry and a panel per sentence; returns the figure and the scores drawn in it."""
+    rows = [list(table.groupby("sentence", sort=False)) for table in tables.values()]
+    columns = max(map(len, rows))
+    size = (3.1 * columns + 0.8, 3.1 * len(rows))
+    drawn, axes = plt.subplots(len(rows), columns, figsize=size, squeeze=False)
+    for row, sentences in zip(axes, rows, strict=True):
+        meshes: list[QuadMesh] = []
+        top = max(part["weight"].max() for _, part in sentences)
+        for panel, (sentence, part) in zip(row, sentences, strict=False):
+            pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
+            meshes.append(squares(panel, part["weight"].to_numpy(), pieces, top))
+            panel.set_title(
+                f"“{sentence}”" if len(sentence) < 45 else "", style="italic", parse_math=False
+            )
+        for panel in row[len(sentences) :]:
+            panel.set_axis_off()
+        drawn.colorbar(meshes[0], ax=row.tolist(), shrink=0.75, pad=0.02, label="attention score")
+    return drawn, pd.concat(tables.values(), ignore_index=True)
+
+
+def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -> QuadMesh:
+    """Scores (query, key), flattened, as coloured squares from 0 to ``top``, query 0 above."""
+    count = len(pieces)
+    mesh = axes.pcolormesh(
+        scores.reshape(count, count), cmap=COLOURS, vmin=0, vmax=top, rasterized=count > READABLE
+    )
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    if count <= READABLE:
+        small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8}
+        places = np.arange(count) + 0.5
+        names = [piece.replace("$", r"\$") for piece in pieces]  # no formula
+        axes.set_xticks(places, names, rotation=90, **small)
+        axes.set_yticks(places, names, **small)
+    axes.set_xlabel("key")
+    axes.set_ylabel("query")
+    return mesh

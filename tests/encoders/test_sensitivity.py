@@ -1,0 +1,105 @@
+"""The search of an encoder's layers: what it returns is attained, and no random Δ beats it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import wordsens
+from tests.encoders.test_layered import sharp
+from wordsens.data.encoders import Encoder
+from wordsens.errors import UserError
+
+IDS = torch.tensor([[9, 30, 17, 5], [40, 41, 8, 8]])
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert: Path) -> Encoder:
+    return Encoder.open(tiny_bert, "encoders.tiny")
+
+
+def test_sup_is_attained_by_delta_of_the_words_length(encoder) -> None:
+    model = sharp(encoder)
+    found = wordsens.layer_sensitivity(model, IDS, positions="all", starts=4, steps=40)
+    assert found.sup.shape == found.norm.shape == (2, 4)
+    assert found.by_position.shape == (2, 4, 4)
+    whole = torch.cat([torch.full((2, 1), 2), IDS, torch.full((2, 1), 3)], 1)
+    X = model.embed(whole)
+    with torch.no_grad():
+        base = list(model.layers(X))
+        for trial in range(2):
+            for layer in range(4):
+                row = 1 + int(found.position[trial, layer])
+                delta = found.delta[trial, layer, 0]
+                torch.testing.assert_close(delta.norm(), X[trial, row].norm())
+                moved = X[trial : trial + 1].clone()
+                moved[0, row] += delta
+                states = list(model.layers(moved))[layer]
+                change = (states[0] - base[layer][trial]).norm() / base[layer][trial].norm()
+                torch.testing.assert_close(change, found.sup[trial, layer])
+    assert torch.equal(found.by_position.amax(1), found.sup)
+
+
+def test_no_random_delta_does_more(encoder) -> None:
+    model = sharp(encoder)
+    found = wordsens.layer_sensitivity(model, IDS[0], positions=[2], starts=6, steps=60)
+    X = model.embed(torch.tensor([[2, *IDS[0].tolist(), 3]]))
+    noise = torch.randn(500, 16, generator=torch.Generator().manual_seed(0)).double()
+    radius = torch.rand(500, 1, generator=torch.Generator().manual_seed(1)).double()
+    radius[:250] = 1  # on the sphere, and inside the ball
+    moved = X.repeat(500, 1, 1)
+    moved[:, 3] += radius * noise * X[0, 3].norm() / noise.norm(dim=1, keepdim=True)
+    with torch.no_grad():
+        layers = zip(model.layers(moved), model.layers(X), strict=True)
+        largest = [float(((a - b).flatten(1).norm(dim=1) / b.norm()).max()) for a, b in layers]
+    assert all(sup >= other - 1e-9 for sup, other in zip(found.sup.tolist(), largest, strict=True))
+    assert found.sup[0] == pytest.approx(float(X[0, 3].norm() / X.norm()), rel=1e-9)
+    assert found.sup[3] > 1.2 * largest[3], "the search found nothing that chance would not"
+
+
+def test_batching_layers_and_text_change_nothing(encoder) -> None:
+    options = {"starts": 3, "steps": 15, "seed": 4}
+    both = wordsens.layer_sensitivity(encoder, IDS, **options)
+    alone = wordsens.layer_sensitivity(encoder, IDS[0], **options)
+    torch.testing.assert_close(alone.sup, both.sup[0], rtol=1e-4, atol=1e-6)
+    text = wordsens.layer_sensitivity(encoder, "w5 w26 w13 w1", **options)
+    assert torch.equal(text.sup, alone.sup)
+    assert text.start == alone.start
+    last = wordsens.layer_sensitivity(encoder, IDS[0], layers=[3], **options)
+    assert last.layers.tolist() == [3]
+    assert 0 < last.sup[0] <= alone.sup[3] * (1 + 1e-4), "other layers' finds are tried as well"
+    plain = wordsens.layer_sensitivity(encoder, IDS[0], special_tokens=False, **options)
+    assert plain.sup[0] > alone.sup[0], "four tokens instead of six"
+
+
+def test_random_weights_and_word_vectors(encoder) -> None:
+    one, two = (
+        wordsens.layer_sensitivity(encoder, IDS[0], weights="random", seed=seed, steps=5)
+        for seed in (0, 1)
+    )
+    assert not torch.allclose(one.sup[1:], two.sup[1:])
+    words = wordsens.layer_sensitivity(encoder, IDS[0], perturb="word_vector", words=2, steps=5)
+    vector = encoder.vocabulary_vectors()[IDS[0, :2]]
+    torch.testing.assert_close(words.delta[2].norm(dim=-1), vector.norm(dim=-1))
+
+
+def test_mistakes_are_one_line(encoder, tiny_bert: Path, tmp_path: Path) -> None:
+    def fails(pattern: str, *arguments, **options) -> None:
+        with pytest.raises(UserError, match=pattern) as caught:
+            wordsens.layer_sensitivity(*arguments, **options)
+        assert "\n" not in str(caught.value)
+
+    fails(r"nowhere is not a folder", tmp_path / "nowhere", "w1 w2")
+    shutil.copytree(tiny_bert, tmp_path / "gpt")
+    config = json.loads((tmp_path / "gpt" / "config.json").read_text())
+    (tmp_path / "gpt" / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    fails(r"model_type 'gpt2'; allowed: bert", tmp_path / "gpt", "w1 w2")
+    fails("positions for 64 tokens, not 72", encoder, "w1 " * 70)
+    fails("position", encoder, "w1 w2", positions=[2])
+    fails(r"layers \[4\]: the encoder has layers 0 to 3", encoder, "w1 w2", layers=[4])
+    fails("starts = 0 must be at least 1", encoder, "w1 w2", starts=0)
+    fails("is not empty", encoder, "")

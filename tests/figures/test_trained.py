@@ -1,0 +1,141 @@
+"""Figures of trained models from small tables: panels, scales and numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from wordsens.errors import UserError
+from wordsens.figures import attention, attraction, draw, layers
+
+
+def layers_table(depth: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            **{"study": "x", "encoder": "tiny", "dataset": "mine", "weights": weights, "n": n},
+            **{"layer": layer, "trial": trial, "sup": (1 + layer) * rng.uniform(0.9, 1.1) / n},
+        }
+        for weights in ("pretrained", "random")
+        for n in (8, 32)
+        for layer in range(depth + 1)
+        for trial in range(4)
+    ]
+    return pd.DataFrame(rows)
+
+
+def squares_table(words: str, top: float) -> pd.DataFrame:
+    pieces = words.split()
+    pairs = [(i, j) for i in range(len(pieces)) for j in range(len(pieces))]
+    return pd.DataFrame(
+        {
+            "sentence": words,
+            "query": [i for i, _ in pairs],
+            "key": [j for _, j in pairs],
+            "query_piece": [pieces[i] for i, _ in pairs],
+            "key_piece": [pieces[j] for _, j in pairs],
+            "weight": np.linspace(0, top, len(pairs)),
+        }
+    )
+
+
+def attraction_table() -> pd.DataFrame:
+    nothing = {"layer": None, "head": None, "draw": None, "query": None, "query_piece": None}
+    rows = [
+        {
+            **nothing,
+            "quantity": "relative_change",
+            "perturbation": name,
+            "layer": layer,
+            "value": 0.1 * layer,
+        }
+        for name in ("singular", "queries")
+        for layer in range(3)
+    ]
+    rows += [
+        {**nothing, "quantity": "relative_change", "perturbation": "noise"}
+        | {"layer": layer, "draw": k, "value": 0.01 * (layer + k)}
+        for k in range(4)
+        for layer in range(3)
+    ]
+    for name in ("none", "singular", "queries"):
+        for head in range(2):
+            to_word = {"quantity": "attention_to_word", "perturbation": name, "head": head}
+            rows.append({**nothing, **to_word, "value": 0.25})
+        rows += [
+            {**nothing, "quantity": "attention", "perturbation": name, "head": 0}
+            | {"query": i, "query_piece": f"w{i}", "value": 0.2}
+            for i in range(3)
+            for _ in range(3)
+        ]
+    return pd.DataFrame(rows).assign(tokens=5, position=1, encoder="tiny")
+
+
+def test_layers_have_a_panel_per_weights_on_one_scale(tmp_path: Path) -> None:
+    figure, numbers = layers.figure({"x": layers_table(12)})
+    assert [axes.get_title() for axes in figure.axes] == [
+        "tiny, pretrained weights",
+        "tiny, random weights",
+    ]
+    one, two = figure.axes
+    assert one.get_ylim() == two.get_ylim()
+    shown = [text.get_text() for text in one.get_legend().get_texts()]
+    assert len(shown) == 6 + 2, "six layers, layer 0 and the reference"
+    assert {"$l = 1$", "$l = 12$", "$l = 0$"} <= set(shown)
+    plt.close(figure)
+    table = layers_table()
+    *_, csv = draw("layers", {"x": table}, {}, tmp_path / "figure")
+    drawn = pd.read_csv(csv).set_index(["weights", "layer", "n"])
+    means = table.groupby(["weights", "layer", "n"])["sup"]
+    np.testing.assert_allclose(drawn["mean"], means.mean().sort_index(), rtol=1e-12)
+    np.testing.assert_allclose(drawn["std"], means.std().sort_index(), rtol=1e-12)
+    assert len(numbers) == 2 * 2 * 13
+
+
+def test_sentences_share_one_colour_scale() -> None:
+    table = pd.concat([squares_table("a b c", 0.5), squares_table("a b $x_$", 0.9)])
+    figure, _ = attention.figure({"x": table})
+    meshes = [axes.collections[0] for axes in figure.axes[:2]]
+    assert {mesh.get_clim() for mesh in meshes} == {(0, 0.9)}
+    assert [text.get_text() for text in figure.axes[1].get_xticklabels()] == ["a", "b", r"\$x_\$"]
+    top_left = meshes[0].get_array().reshape(3, 3)[0, 0]
+    assert top_left == 0
+    assert figure.axes[0].yaxis_inverted(), "the first query stands above"
+    plt.close(figure)
+
+
+def test_attraction_shows_mean_and_band_of_the_noise(tmp_path: Path) -> None:
+    figure, _ = attraction.figure({"x": attraction_table()})
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
+    np.testing.assert_allclose(lines["Gaussian noise"], [0.015, 0.025, 0.035])
+    titles = [axes.get_title() for axes in figure.axes[1:4]]
+    assert all("0.250 to the word" in title for title in titles)
+    plt.close(figure)
+    draw("attraction", {"x": attraction_table()}, {}, tmp_path / "figure")
+
+
+def test_prompts_are_a_readable_table(tmp_path: Path) -> None:
+    rows = {
+        "prompt": ["a $5_ film, not $6", "b"],
+        "answer": ["Yes, it_is", ""],
+        "difference": [1.0, -2.0],
+    }
+    table = pd.DataFrame(rows).assign(first="Yes", second="No", model="tiny")
+    pdf, *_, csv = draw("prompts", {"x": table}, {}, tmp_path / "figure")
+    assert pdf.read_bytes().startswith(b"%PDF")
+    assert pd.read_csv(csv)["difference"].tolist() == [1.0, -2.0]
+
+
+@pytest.mark.parametrize("kind", ["layers", "attention", "attraction", "prompts"])
+def test_mistakes_are_one_line(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'x': column '\w+' is missing; make it anew"):
+        draw(kind, {"x": pd.DataFrame({"a": [1]})}, {}, tmp_path / "figure")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,73 @@
+# A report on the user's own encoder: --config encoder=PATH texts=FILE adds its entries.
+
+
+rule model_report:
+    input:
+        report_page,
+    localrule: True
+
+
+rule report_words:
+    input:
+        data="results/embeddings/{report}.h5",
+        encoder="results/assets/encoders/{report}",
+    output:
+        "results/tables/{report}_words.csv",
+    log:
+        "results/logs/report_words/{report}.log",
+    benchmark:
+        "results/benchmarks/report_words/{report}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: cfg.threads
+    resources:
+        mem_mb=4000,
+        runtime=120,
+        gpu=gpus,
+    params:
+        study=lambda wildcards: report_study(wildcards.report),
+        seed=cfg.seed,
+        device=cfg.device,
+        code=code("report_words.py"),
+    script:
+        "../../scripts/report_words.py"
+
+
+rule write_report:
+    input:
+        figures=expand(
+            "results/figures/{figure}.{ending}",
+            figure=report_entries(),
+            ending=["png", "pdf"],
+        ),
+        tables=expand("results/tables/{figure}.csv", figure=report_entries()),
+        words="results/tables/{report}_words.csv",
+        embeddings="results/embeddings/{report}.h5",
+        encoder="results/assets/encoders/{report}",
+    output:
+        page=report(
+            "results/model_report/{report}/report.md",
+            caption="../report/model.rst",
+            category="Model report",
+        ),
+        files=expand(
+            "results/model_report/{{report}}/{figure}.{ending}",
+            figure=report_entries(),
+            ending=["png", "pdf", "csv"],
+        ),
+        words="results/model_report/{report}/{report}_words.csv",
+    log:
+        "results/logs/write_report/{report}.log",
+    benchmark:
+        "results/benchmarks/write_report/{report}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        settings={key: config.get(key) for key in ("encoder", "texts")},
+        code=code("write_report.py"),
+    script:
+        "../../scripts/write_report.py"
