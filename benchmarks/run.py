@@ -23,27 +23,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.settings import PRESETS, Discrete, Setting, Training
+from benchmarks.settings import PRESETS, Measured, Setting, Words
 from benchmarks.tables import Result, Row, disturbed, duration, markdown, memory, processor
 
 HERE = Path(__file__).resolve().parent
 FIELDS = [
-    *(
-        "date",
-        "who",
-        "map",
-        "n",
-        "d",
-        "depth",
-        "N",
-        "vocabulary",
-        "positions",
-        "seeds",
-        "seconds",
-        "peak_mib",
-    ),
-    *("value", "bound", "spread", "steps", "steps_timed", "others", "threads", "cores", "machine"),
-    *("python", "torch", "numpy", "wordsens"),
+    *("date", "who", "map", "n", "d", "depth", "N", "vocabulary", "positions", "seeds"),
+    *("seconds", "peak_mib", "value", "bound", "spread", "deviation", "steps", "steps_timed"),
+    *("others", "threads", "cores", "machine", "python", "torch", "numpy", "wordsens"),
 ]
 
 
@@ -75,9 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _measured(
-    who: str, setting: Setting | Training | Discrete, options: argparse.Namespace
-) -> Result | None:
+def _measured(who: str, setting: Measured, options: argparse.Namespace) -> Result | None:
     """One measurement in a child process, printed and appended to the CSV at once.
 
     None where the child died (of memory, say): the other settings are still worth having.
@@ -104,20 +89,24 @@ def _measured(
     return result
 
 
-def row(who: str, setting: Setting | Training | Discrete, result: Result) -> dict[str, Any]:
+def row(who: str, setting: Measured, result: Result) -> dict[str, Any]:
     """A measurement as a row of the CSV."""
     fields = {
         **asdict(setting),
         **result,
         **result["versions"],
         "who": who,
-        "positions": getattr(setting, "positions", "first") if who == "ours" else "first",
+        "positions": _positions(setting) if who == "ours" else "first",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         "cores": os.cpu_count(),
         "machine": processor(),
         "python": platform.python_version(),
     }
     return {name: fields.get(name) for name in FIELDS}
+
+
+def _positions(setting: Measured) -> str:
+    return "all" if isinstance(setting, Words) else getattr(setting, "positions", "first")
 
 
 def append(path: Path, values: dict[str, Any]) -> None:

@@ -53,22 +53,25 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Discrete:
-    """Every word of a vocabulary in the place of every token, in float32.
+class Words:
+    """Every word of a random vocabulary at every position, against recomputing the whole map.
 
-    The baseline computes the layer anew, in float64, for ``baseline`` random substitutions.
+    ``baseline`` is the number of substitutions to recompute and extrapolate from.
     """
 
     map: str
     n: int
     d: int
     vocabulary: int
-    baseline: int = 100
+    precision: Literal["float32", "float64"] = "float32"
+    baseline: int = 200
 
     @property
     def label(self) -> str:
-        return f"{self.map} n={self.n} d={self.d}, {self.vocabulary:,} words"
+        return f"{self.map} n={self.n} d={self.d}, {self.vocabulary} words, {self.precision}"
 
+
+Measured = Setting | Training | Words
 
 SMALL = (
     Setting("raf", n=40, d=192),
@@ -79,7 +82,7 @@ SMALL = (
     Setting("raf", n=100, d=384, baseline=None, seeds=20),
     Training("raf", n=10, d=96, N=100),
     Training("relu_raf", n=10, d=96, N=100),
-    Discrete("raf", n=40, d=192, vocabulary=5000),
+    Words("raf", n=40, d=192, vocabulary=30522),
 )
 
 FULL = (
@@ -95,8 +98,9 @@ FULL = (
     Setting("raf", n=100, d=768, baseline=None, seeds=20),
     Training("raf", n=40, d=384, N=400),
     Training("relu_raf", n=40, d=384, N=400),
-    Discrete("raf", n=250, d=384, vocabulary=30522),
-    Discrete("relu_raf", n=250, d=384, vocabulary=30522),
+    Words("raf", n=250, d=384, vocabulary=30522),
+    Words("raf", n=250, d=384, vocabulary=30522, precision="float64"),
+    Words("relu_raf", n=250, d=384, vocabulary=30522),
     Setting("rf", n=4096, d=5120, baseline=None),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import run, tables
-from benchmarks.settings import FULL, PRESETS, Discrete, Setting, Training
+from benchmarks.settings import FULL, PRESETS, Setting, Training, Words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,9 +83,8 @@ def test_csv_is_appended_under_one_header(tmp_path: Path) -> None:
 
 def test_full_preset_has_the_sizes_that_must_be_reached() -> None:
     searches = [s for s in FULL if isinstance(s, Setting)]
-    assert {("raf", 400, 40, 384)} <= {
-        (s.map, s.N, s.n, s.d) for s in FULL if isinstance(s, Training)
-    }
+    trained = [s for s in FULL if isinstance(s, Training)]
+    assert ("raf", 400, 40, 384) in {(s.map, s.N, s.n, s.d) for s in trained}
     wanted = {
         ("raf", 250, 768, 1, "first"),
         ("raf", 250, 768, 1, "all"),
@@ -117,13 +116,19 @@ def test_training_counts_the_losses_above_the_published_ones() -> None:
     ]
 
 
-def test_discrete_words_show_the_largest_difference() -> None:
-    theirs = result(7e6, steps=400, steps_timed=2, changes=[1.0, 0.5])
-    mine = result(9.0, changes=[1.0, 0.5 + 1e-7])
-    setting = Discrete("raf", n=250, d=384, vocabulary=30522)
-    shown = tables.markdown([(setting, theirs, mine)], "small").splitlines()[-1]
-    assert shown.startswith("| raf n=250 d=384, 30,522 words | 81 days (extrapolated) |")
-    assert shown.endswith("| 2 | 2.0e-07 |")
+def test_words_show_their_deviation() -> None:
+    theirs = result(4e4, steps_timed=200, steps=7_630_500, changes=[0.1])
+    mine = result(2.0, value=0.25, deviation=3.2e-8)
+    setting = Words("raf", n=250, d=384, vocabulary=30522)
+    text = tables.markdown([(setting, theirs, mine)], "small")
+    shown = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
+    assert shown == [
+        *("raf n=250 d=384, 30522 words, float32", "11.1 h (extrapolated)", "0.31 GB"),
+        *("200 of 7630500", "2 s", "0.31 GB", "0.25", "2e+04×", "3.2e-08"),
+    ]
+    assert {(s.map, s.n, s.d, s.vocabulary) for s in FULL if isinstance(s, Words)} >= {
+        ("raf", 250, 384, 30522)
+    }
 
 
 def test_a_measurement_that_dies_leaves_the_others(
@@ -138,10 +143,10 @@ def test_a_measurement_that_dies_leaves_the_others(
 
 
 @pytest.mark.parametrize("who", ["ours", "published"])
-@pytest.mark.parametrize("kind", ["Setting", "Training", "Discrete"])
+@pytest.mark.parametrize("kind", ["Setting", "Training", "Words"])
 def test_one_measurement_in_its_own_process(who: str, kind: str) -> None:
-    extra = {"Setting": {}, "Training": {"N": 6}, "Discrete": {"vocabulary": 7}}[kind]
-    setting = {"map": "raf", "n": 4, "d": 8} | extra
+    more: dict[str, Any] = {"Training": {"N": 6}, "Words": {"vocabulary": 30}}.get(kind, {})
+    setting = {"map": "raf", "n": 4, "d": 8, **more}
     asked = {"who": who, "kind": kind, "setting": setting}
     request = json.dumps({**asked, "threads": 1, "seed": 1})
     done = subprocess.run(
@@ -152,11 +157,10 @@ def test_one_measurement_in_its_own_process(who: str, kind: str) -> None:
         check=True,
     )
     measured = json.loads(done.stdout)
-    counted = {"Training": ("losses", 16), "Discrete": ("changes", 100)}
-    if kind in counted:
-        name, count = counted[kind]
-        assert len(measured[name]) == count
+    if kind == "Words":
+        assert len(measured["changes"]) == 200 if who == "published" else measured["value"] > 0
+        assert who == "published" or measured["deviation"] < 1e-6
     else:
-        assert measured["value"] > 0
+        assert len(measured["losses"]) == 16 if kind == "Training" else measured["value"] > 0
     assert measured["seconds"] > 0
     assert 50 < measured["peak_mib"] < 5000

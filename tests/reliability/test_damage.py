@@ -301,7 +301,7 @@ def test_read_only(workflow: Path, folder: Path, place: str, injected) -> None:
         "--cores",
         "2",
         *runs.TARGETS,
-        inside=READ_ONLY % {"place": place, "removed": "results/tables"},
+        inside=READ_ONLY % {"place": place, "removed": "results/tables results/provenance"},
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stdout
