@@ -1,6 +1,6 @@
 """What the compiler makes of every Triton kernel, on any machine: no card is needed.
 
-    python -m benchmarks.kernels [--capability 90] [--json]
+    python -m benchmarks.kernels [--capability 90] [--json] > benchmarks/kernels.md
 
 Launches are taken down from the library's own calls at every size class, compiled for the given
 compute capability and read with the tools that Triton brings along: registers per thread, bytes
@@ -169,12 +169,14 @@ def main(argv: list[str] | None = None) -> None:
     if chosen.json:
         json.dump(list(rows.values()), sys.stdout)
         return
-    print(f"triton {triton.__version__}, compute capability {chosen.capability}")
-    head = ("registers", "stack", "shared", "tensor_cores")
-    print(f"{'kernel':<14}" + "".join(f"{name:>14}" for name in head) + "  configuration")
+    print("# What the compiler makes of the kernels\n")
+    print(f"triton {triton.__version__}, compute capability {chosen.capability}; no card was used.")
+    print("Stack is what registers did not hold, in bytes; shared memory in bytes per program.\n")
+    print("| kernel | registers | stack | shared | tensor-core instructions | configuration |")
+    print("|---|--:|--:|--:|--:|---|")
+    head = ("kernel", "registers", "stack", "shared", "tensor_cores", "configuration")
     for row in rows.values():
-        numbers = "".join(f"{row[name]:>14}" for name in head)
-        print(f"{row['kernel']:<14}{numbers}  {row['configuration']}")
+        print("| " + " | ".join(str(row[name]) for name in head) + " |")
 
 
 if __name__ == "__main__":
