@@ -26,8 +26,8 @@ help: ## list the targets
 figures: $(INSTALLED) ## install into .venv if needed and run the default workflow
 	$(RUN) -m snakemake --cores $(CORES)
 
-test: $(INSTALLED_DEV) ## install into .venv if needed and run all tests
-	$(RUN) -m pytest
+test: $(INSTALLED_DEV) ## install into .venv if needed and run all tests but those on Slurm
+	$(RUN) -m pytest -m 'not slurm'
 
 test-slurm: $(INSTALLED_DEV) ## the tests on a real Slurm, started on this machine (as root)
 	$(RUN) -m pytest -m slurm tests/cluster
