@@ -85,10 +85,8 @@ SMALL = (
     Words("raf", n=40, d=192, vocabulary=30522),
 )
 
+# The quick ones first: the table is written anew after each.
 FULL = (
-    Setting("raf", n=250, d=768),
-    Setting("raf", n=250, d=768, positions="all"),
-    Setting("relu_raf", n=250, d=768, baseline=1000),
     Setting("rf", n=20, d=384),
     Setting("rf", n=40, d=384),
     Setting("rf", n=150, d=768, baseline=None),
@@ -96,12 +94,15 @@ FULL = (
     Setting("drf", n=20, d=384, depth=4),
     Setting("drf", n=80, d=768, depth=8, baseline=None),
     Setting("raf", n=100, d=768, baseline=None, seeds=20),
-    Training("raf", n=40, d=384, N=400),
-    Training("relu_raf", n=40, d=384, N=400),
     Words("raf", n=250, d=384, vocabulary=30522),
-    Words("raf", n=250, d=384, vocabulary=30522, precision="float64"),
     Words("relu_raf", n=250, d=384, vocabulary=30522),
+    Training("raf", n=40, d=384, N=400),
+    Setting("raf", n=250, d=768),
+    Setting("raf", n=250, d=768, positions="all"),
     Setting("rf", n=4096, d=5120, baseline=None),
+    Setting("relu_raf", n=250, d=768, baseline=1000),
+    Words("raf", n=250, d=384, vocabulary=30522, precision="float64"),
+    Training("relu_raf", n=40, d=384, N=400),
 )
 
 PRESETS = {"small": SMALL, "full": FULL}

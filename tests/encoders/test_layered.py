@@ -23,12 +23,17 @@ def encoder(tiny_bert: Path) -> Encoder:
 
 
 def sharp(encoder: Encoder, perturb: str = "layer0") -> LayeredEncoder:
-    """Float64, with weights ten times those of an initialisation, so that a word matters."""
+    """Float64, with large scores, so that a word matters, and tokens of different lengths."""
     model = LayeredEncoder.load(encoder, "random", stream=Stream(3, "weights"), perturb=perturb)
     model.model = model.model.double()
     for block in model.model.encoder.layer:
         for part in (block.attention.self.query, block.attention.self.key):
             part.weight.mul_(30)
+    generator = torch.Generator().manual_seed(5)
+    for module in model.model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.weight.mul_(0.5 + torch.rand(16, generator=generator))
+            module.bias.add_(torch.randn(16, generator=generator))
     return model
 
 

@@ -65,16 +65,17 @@ def _layers(table: pd.DataFrame) -> Iterator[str]:
     for weights, layer in sorted({key[:2] for key in means.index}):
         cells = [f"{means[weights, layer, n]:.3f}" for n in lengths]
         yield f"| {weights} | {layer} | " + " | ".join(cells) + " |"
-    yield ""
+    if len(lengths) == 1:
+        return
     last = table["layer"].max()
     for weights in sorted(table["weights"].unique()):
+        yield ""
         first, end = (means[weights, last, n] for n in (lengths[0], lengths[-1]))
         yield (
             f"With {weights} weights the last layer's sensitivity goes from {first:.3f} at n = "
             f"{lengths[0]} to {end:.3f} at n = {lengths[-1]}, a factor of {end / first:.2f}; 1/√n "
             f"would give {(lengths[0] / lengths[-1]) ** 0.5:.2f}."
         )
-        yield ""
 
 
 def _words(words: pd.DataFrame, layers: pd.DataFrame) -> Iterator[str]:

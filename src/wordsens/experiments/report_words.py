@@ -17,7 +17,7 @@ from wordsens.randomness import Stream
 if TYPE_CHECKING:
     import pandas as pd
 
-SHORTLIST = 256  # words run at a time, chosen by gradient from the whole vocabulary
+SHORTLIST = 128  # words run at a time, chosen by gradient from the whole vocabulary
 AROUND = 4  # word pieces of context shown on either side
 
 
@@ -30,7 +30,7 @@ def report_words(
     seed: int,
     device: str,
     top: int = 5,
-    rounds: int = 3,
+    rounds: int = 2,
 ) -> pd.DataFrame:
     """The ``top`` substitutions of the first word of trial 0's text, at every n of a layers study.
 

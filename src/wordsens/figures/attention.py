@@ -67,7 +67,7 @@ def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if count <= READABLE:
-        small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8}
+        small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8 if count < 21 else 6}
         places = np.arange(count) + 0.5
         names = [piece.replace("$", r"\$") for piece in pieces]  # no formula
         axes.set_xticks(places, names, rotation=90, **small)

@@ -128,11 +128,12 @@ def changed_rows_expanded(
 def node_count(largest: float, precision: float) -> int:
     """Chebyshev nodes on [0, ``largest``] at which (1 + s) / (1 − κ s)² is met to ``precision``.
 
-    The interpolant of 1/(a − s) errs by T_K(x(s)) / T_K(x(a)) relative to it, x mapping the
-    interval to [−1, 1]; that of 1/(a − s)² by its derivative in a, at most 2K + 1 times as much.
+    With a = 1/κ ≥ 1 and x mapping the interval to [−1, 1], the interpolant of 1/(a − s) errs by
+    T_K(x(s)) / T_K(x(a)) relative to it; the derivative in a gives that of 1/(a − s)², and both
+    together at most 3 (K + 1) / T_K(x(1)), for ``largest`` ≤ 1/2.
     """
     pole = math.acosh(2 / largest - 1)
     count = 2
-    while (2 * count + 3) > precision * math.cosh(count * pole):
+    while 3 * (count + 1) > precision * math.cosh(count * pole):
         count += 1
     return count
