@@ -5,9 +5,10 @@ from wordsens.scripting import job
 with job(snakemake):
     from wordsens.experiments.vocabulary_table import page, words_table
     from wordsens.files import write_text
-    from wordsens.results import trials_table, write_table
+    from wordsens.results import cells_table, trials_table, write_html, write_table
 
     write_table(trials_table(snakemake.input), snakemake.output.table)
+    write_html(cells_table(snakemake.input), snakemake.output.provenance)
     words = words_table(snakemake.input)
     write_table(words, snakemake.output.words)
     write_text(snakemake.output.page, page(words))

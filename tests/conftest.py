@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # Triton reads this when it is first imported, by whichever test that may be.
 if not torch.cuda.is_available():
@@ -23,18 +27,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 WORDS = [f"w{number}" for number in range(40)]
 
 
+def word_level(vocabulary: list[str]) -> Tokenizer:
+    """A tokenizer whose pieces are whole words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    index = {word: number for number, word in enumerate(vocabulary)}
+    tokenizer = Tokenizer(models.WordLevel(index, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random BERT of 3 blocks, hidden size 16 and 40 words, in transformers format."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from tokenizers import processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     folder = tmp_path_factory.mktemp("encoder") / "tiny bert"
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
-    tokenizer = Tokenizer(
-        models.WordLevel({word: index for index, word in enumerate(vocabulary)}, unk_token="[UNK]")
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = word_level(vocabulary)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
@@ -73,15 +84,11 @@ TEMPLATE = (
 def tiny_chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random causal model of 2 blocks with a chat template and a context of 32 tokens."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     folder = tmp_path_factory.mktemp("model") / "tiny chat"
     vocabulary = ["[PAD]", "[UNK]", "[EOS]", "user", "bot", "Yes", "No", *WORDS]
-    tokenizer = Tokenizer(
-        models.WordLevel({word: index for index, word in enumerate(vocabulary)}, unk_token="[UNK]")
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = word_level(vocabulary)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", eos_token="[EOS]"
     )

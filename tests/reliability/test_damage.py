@@ -143,6 +143,18 @@ def test_cells(workflow: Path, folder: Path, injected) -> None:
     assert {name: after.get(name) for name in before} == before
 
 
+def refused(
+    workflow: Path, folder: Path, targets: list[str], files: list[str], config: dict
+) -> None:
+    """A run of the targets names every one of the files in one line and touches nothing."""
+    before = contents(folder)
+    done = runs.run(workflow, folder, "--cores", "2", "--keep-going", *targets, config=config)
+    assert done.returncode == 1
+    for file in files:
+        about(done.stdout, f"{file}: ")
+    assert contents(folder) == before
+
+
 def test_embeddings(workflow: Path, folder: Path, injected) -> None:
     config = runs.configuration()
     config["sweeps"] |= {
@@ -154,14 +166,11 @@ def test_embeddings(workflow: Path, folder: Path, injected) -> None:
         path = folder / f"results/embeddings/{damage.__name__}.h5"
         shutil.copyfile(folder / "results/embeddings/mine.h5", path)
         damage(path)
-    before = contents(folder)
-    targets = [f"results/tables/{damage.__name__}.csv" for damage in EMBEDDINGS]
-    done = runs.run(workflow, folder, "--cores", "2", "--keep-going", *targets, config=config)
-    assert done.returncode == 1
+    names = [damage.__name__ for damage in EMBEDDINGS]
+    targets = [f"results/tables/{name}.csv" for name in names]
+    refused(workflow, folder, targets, [f"results/embeddings/{name}.h5" for name in names], config)
     for damage in EMBEDDINGS:
-        about(done.stdout, f"results/embeddings/{damage.__name__}.h5: ")
         injected(f"embeddings {named(damage)}", 1, 0, "one line, exit code 1")
-    assert contents(folder) == before
 
 
 def test_tables(workflow: Path, folder: Path, injected) -> None:
@@ -176,14 +185,11 @@ def test_tables(workflow: Path, folder: Path, injected) -> None:
         digest = (folder / "results/tables/s.csv.sha256").read_text()
         table.with_name(f"{name}.csv.sha256").write_text(digest.replace("s.csv", f"{name}.csv"))
         damage(table)
-    before = contents(folder)
-    targets = [f"f_{damage.__name__}" for damage in TABLES]
-    done = runs.run(workflow, folder, "--cores", "2", "--keep-going", *targets, config=config)
-    assert done.returncode == 1
+    names = [damage.__name__ for damage in TABLES]
+    targets = [f"f_{name}" for name in names]
+    refused(workflow, folder, targets, [f"results/tables/{name}.csv" for name in names], config)
     for damage in TABLES:
-        about(done.stdout, f"results/tables/{damage.__name__}.csv: ")
         injected(f"a table (CSV) {named(damage)}", 1, 0, "one line, exit code 1")
-    assert contents(folder) == before
 
 
 def test_assets(workflow: Path, folder: Path, injected) -> None:

@@ -1,5 +1,7 @@
 """Losses of the generalization experiments: their values, their search, and the trade-off."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -90,6 +92,41 @@ def test_thorough_keeps_what_the_published_descent_saw():
     theirs, _, _ = search(model, x, y, goals, "published")
     ours, _, _ = search(model, x, y, goals, "thorough")
     assert (ours.value <= theirs.value + 1e-8).all()
+
+
+def test_subgradient_steps_find_what_spectral_ones_leave():
+    """They never end higher, and somewhere lower than one round of polishing alone."""
+    goals = [Goal(loss, 1.0) for loss in LOSSES[:4]]
+    lower = 0
+    for seed in range(4):
+        model, x, y = trial("relu_raf", seed + 30, n=8, d=16)
+        view = model.map.view(x[None], position_sets([[0]], len(x)))
+        effort = replace(effort_for("relu_raf", 40, 384), starts=4)
+        found = [
+            search_losses(
+                view,
+                model._around(x, y),
+                goals,
+                [Stream(0, "test")],
+                schedule=(1.0, 10),
+                effort=replace(effort, settle=rounds),
+            ).value
+            for rounds in (0, effort.settle)
+        ]
+        assert (found[1] <= found[0]).all()
+        lower += bool((found[1] < found[0] * (1 - 1e-3)).any())
+    assert lower >= 1
+
+
+def test_several_goals_at_once_each_with_its_own_change():
+    model, x, y = trial("raf", 4)
+    goals = [("features", 0.0), ("error_retrained", 0.3), ("alignment", 1.0)]
+    found = model.search_all(x, y, goals, position=2)
+    for (loss, penalty), each in zip(goals, found, strict=True):
+        again = model.evaluate(x, y, each.delta, 2)
+        assert each.loss == pytest.approx(loss_of(again, loss, penalty), rel=1e-9, abs=1e-12)
+        alone = model.search(x, y, loss, penalty, position=2)
+        assert each.loss <= alone.loss * (1 + 1e-2) + 1e-7
 
 
 @pytest.mark.parametrize("name", ["raf", "relu_raf", "rf"])

@@ -32,7 +32,18 @@ rule layers_table:
     input:
         layers_cells,
     output:
-        "results/tables/{layers}.csv",
+        table=report(
+            "results/tables/{layers}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{layers}"},
+        ),
+        provenance=report(
+            "results/provenance/{layers}.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"cells of": "{layers}"},
+        ),
     log:
         "results/logs/layers_table/{layers}.log",
     benchmark:
@@ -56,7 +67,12 @@ rule attraction_table:
         ),
         data=attraction_data,
     output:
-        "results/tables/{attraction}.csv",
+        report(
+            "results/tables/{attraction}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{attraction}"},
+        ),
     log:
         "results/logs/attraction_table/{attraction}.log",
     benchmark:
@@ -84,7 +100,12 @@ rule attention_table:
             **cfg.attention[wildcards.attention]
         ),
     output:
-        "results/tables/{attention}.csv",
+        report(
+            "results/tables/{attention}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{attention}"},
+        ),
     log:
         "results/logs/attention_table/{attention}.log",
     benchmark:
@@ -109,7 +130,12 @@ rule prompts_table:
             **cfg.prompts[wildcards.prompts]
         ),
     output:
-        "results/tables/{prompts}.csv",
+        report(
+            "results/tables/{prompts}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{prompts}"},
+        ),
     log:
         "results/logs/prompts_table/{prompts}.log",
     benchmark:

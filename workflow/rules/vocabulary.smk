@@ -57,7 +57,18 @@ rule vocabulary_table:
     input:
         discrete_cells,
     output:
-        table="results/tables/{vocabulary}.csv",
+        table=report(
+            "results/tables/{vocabulary}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{vocabulary}"},
+        ),
+        provenance=report(
+            "results/provenance/{vocabulary}.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"cells of": "{vocabulary}"},
+        ),
         words="results/tables/substitutions/{vocabulary}.csv",
         page=report(
             "results/tables/substitutions/{vocabulary}.md",

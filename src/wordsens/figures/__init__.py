@@ -57,10 +57,14 @@ def draw(
     from wordsens.figures import style, summary
 
     module = importlib.import_module(KINDS[kind])
-    if hasattr(module, "prepare"):  # kinds with tables and options of their own
-        chosen = {name: module.prepare(name, tables[name], options) for name in order}
-    else:
-        chosen = {name: summary.checked(name, tables[name]) for name in order}
+    chosen = {}
+    for name in order:
+        if hasattr(module, "prepare"):  # kinds with options of their own
+            chosen[name] = module.prepare(name, tables[name], options)
+        elif hasattr(module, "NEEDED"):  # kinds with tables of their own
+            chosen[name] = summary.whole(name, tables[name], module.NEEDED)
+        else:
+            chosen[name] = summary.checked(name, tables[name])
     with style.context():
         figure, numbers = module.figure(chosen)
         if options.get("title"):

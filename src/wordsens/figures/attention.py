@@ -12,8 +12,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wordsens.errors import UserError
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
@@ -22,16 +20,6 @@ if TYPE_CHECKING:
 NEEDED = ("sentence", "query", "key", "query_piece", "key_piece", "weight")
 COLOURS = "YlGnBu"
 READABLE = 30  # word pieces up to which each has its name at the axes
-
-
-def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
-    """The entry's table with every column the figure reads, or a UserError."""
-    absent = [column for column in NEEDED if column not in table.columns]
-    if absent:
-        raise UserError(f"table of {name!r}: column {absent[0]!r} is missing; make it anew")
-    if table.empty:
-        raise UserError(f"table of {name!r} has no rows; make it anew")
-    return table
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:

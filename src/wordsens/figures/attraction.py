@@ -14,7 +14,6 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from wordsens.errors import UserError
 from wordsens.figures import style
 from wordsens.figures.attention import squares
 
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
 NEEDED = ("quantity", "perturbation", "layer", "head", "draw", "query", "value", "tokens")
 TITLES = {"none": "unchanged", "singular": r"singular vectors", "queries": "mean query"}
 NOISE = "Gaussian noise"
-
-
-def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
-    """The entry's table with every column the figure reads, or a UserError."""
-    absent = [column for column in NEEDED if column not in table.columns]
-    if absent:
-        raise UserError(f"table of {name!r}: column {absent[0]!r} is missing; make it anew")
-    if table.empty:
-        raise UserError(f"table of {name!r} has no rows; make it anew")
-    return table
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:

@@ -31,13 +31,7 @@ SAME = 1e-9  # limits closer than this are one curve
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     """One panel per sweep; returns the figure and the numbers drawn in it."""
-    drawn, axes = style.panels(1, len(tables))
-    parts = []
-    for panel, table in zip(axes[0], tables.values(), strict=True):
-        numbers = summarise(table)
-        _panel(panel, numbers)
-        parts.append(numbers)
-    return drawn, pd.concat(parts, ignore_index=True)
+    return style.panel_each(tables.values(), summarise, _panel)
 
 
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from wordsens.errors import UserError
 from wordsens.figures import style
 
 if TYPE_CHECKING:
@@ -24,16 +23,6 @@ POINT = ["study", "encoder", "dataset", "weights", "layer", "n"]
 NEEDED = (*POINT, "trial", "sup")
 TITLES = {"pretrained": "pretrained weights", "random": "random weights"}
 MOST = 6  # layers with a colour of their own; of more, evenly spaced ones are shown
-
-
-def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
-    """The study's table with every column the figure reads, or a UserError."""
-    absent = [column for column in NEEDED if column not in table.columns]
-    if absent:
-        raise UserError(f"table of study {name!r}: column {absent[0]!r} is missing; make it anew")
-    if table.empty:
-        raise UserError(f"table of study {name!r} has no rows; make it anew")
-    return table
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from wordsens.errors import UserError
 from wordsens.figures import style
 
 if TYPE_CHECKING:
@@ -22,16 +21,6 @@ NEEDED = ("prompt", "answer", "difference", "first", "second", "model")
 WIDTHS = {"prompt": 46, "answer": 40}  # characters of a line
 LEFT = {"prompt": 0.01, "answer": 0.43, "difference": 0.99}
 LINE = 0.21  # inches
-
-
-def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
-    """The entry's table with every column the figure reads, or a UserError."""
-    absent = [column for column in NEEDED if column not in table.columns]
-    if absent:
-        raise UserError(f"table of {name!r}: column {absent[0]!r} is missing; make it anew")
-    if table.empty:
-        raise UserError(f"table of {name!r} has no rows; make it anew")
-    return table
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:

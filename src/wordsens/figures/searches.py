@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from wordsens.errors import UserError
-from wordsens.figures import style
+from wordsens.figures import style, summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,10 +28,7 @@ def chosen(study: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.Da
 
     Raises UserError for a table without a column that is needed, or with nothing left to draw.
     """
-    absent = [column for column in NEEDED if column not in table.columns]
-    if absent:
-        raise UserError(f"table of study {study!r}: column {absent[0]!r} is missing; make it anew")
-    kept = table
+    kept = summary.whole(study, table, NEEDED)
     for option, column in FILTERS.items():
         if options.get(option):
             kept = kept[kept[column].isin(options[option])]
@@ -40,8 +37,6 @@ def chosen(study: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.Da
                     f"table of study {study!r} has no rows with {column} in {options[option]}; "
                     f"change the figure's {option} or the study"
                 )
-    if kept.empty:
-        raise UserError(f"table of study {study!r} has no rows; make it anew")
     return kept.assign(study=study)
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    import pandas as pd
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -71,6 +71,19 @@ def panels(rows: int, columns: int) -> tuple[Figure, np.ndarray]:
     """A figure of panels of one size, as a rows × columns array of axes."""
     size = (3.6 * columns + 0.2, 3.35 * rows)
     return plt.subplots(rows, columns, figsize=size, squeeze=False)
+
+
+def panel_each(
+    tables: Iterable[pd.DataFrame],
+    summarise: Callable[[pd.DataFrame], pd.DataFrame],
+    draw: Callable[[Axes, pd.DataFrame], None],
+) -> tuple[Figure, pd.DataFrame]:
+    """A row of panels, one per table, and the numbers drawn in all of them."""
+    parts = [summarise(table) for table in tables]
+    drawn, axes = panels(1, len(parts))
+    for panel, numbers in zip(axes[0], parts, strict=True):
+        draw(panel, numbers)
+    return drawn, pd.concat(parts, ignore_index=True)
 
 
 def sensitivity(name: str) -> str:

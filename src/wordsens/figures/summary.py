@@ -9,21 +9,25 @@ import pandas as pd
 from wordsens.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 # What distinguishes one point of a sweep from another.
 POINT = ["sweep", "map", "d", "depth", "n", "words"]
 
 
-def checked(sweep: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a column ``sweep`` and every column a figure reads, or a UserError."""
-    needed = ["map", "d", "n", "trial", "sup"]
+def whole(name: str, table: pd.DataFrame, needed: Iterable[str]) -> pd.DataFrame:
+    """The table, if it has rows and every column that is needed; else a UserError."""
     absent = [column for column in needed if column not in table.columns]
     if absent:
-        raise UserError(f"table of sweep {sweep!r}: column {absent[0]!r} is missing; make it anew")
+        raise UserError(f"table of {name!r}: column {absent[0]!r} is missing; make it anew")
     if table.empty:
-        raise UserError(f"table of sweep {sweep!r} has no rows; make it anew")
-    filled = table.assign(sweep=sweep)
+        raise UserError(f"table of {name!r} has no rows; make it anew")
+    return table
+
+
+def checked(sweep: str, table: pd.DataFrame) -> pd.DataFrame:
+    """A sweep's table with a column ``sweep`` and every column a figure reads, or a UserError."""
+    filled = whole(sweep, table, ("map", "d", "n", "trial", "sup")).assign(sweep=sweep)
     for column, neutral in (("depth", 1), ("words", 1), ("bound", float("nan"))):
         if column not in filled:
             filled[column] = neutral

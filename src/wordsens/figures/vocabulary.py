@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from wordsens.errors import UserError
 from wordsens.figures import style
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 POINT = ["study", "map", "vectors", "d", "n"]
 MEASURES = ("continuous", "first", "first_in_ball", "sup", "sup_in_ball")
+NEEDED = (*POINT, *MEASURES)
 # A quantity's colour says continuous, any word or a near word; the line whether over all positions.
 LOOKS: dict[str, dict[str, Any]] = {
     "continuous": {"color": style.COLOURS[0], "marker": "o"},
@@ -37,25 +37,9 @@ EVERYWHERE = {"first": "sup", "first_in_ball": "sup_in_ball"}
 DOTTED: dict[str, Any] = {"ls": (0, (1, 1.2))}
 
 
-def prepare(name: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.DataFrame:
-    """The study's table with every column the figure reads, or a UserError."""
-    absent = [column for column in (*POINT, *MEASURES) if column not in table.columns]
-    if absent:
-        raise UserError(f"table of study {name!r}: column {absent[0]!r} is missing; make it anew")
-    if table.empty:
-        raise UserError(f"table of study {name!r} has no rows; make it anew")
-    return table
-
-
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     """One panel per study; returns the figure and the numbers drawn in it."""
-    drawn, axes = style.panels(1, len(tables))
-    parts = []
-    for panel, table in zip(axes[0], tables.values(), strict=True):
-        numbers = summarise(table)
-        _panel(panel, numbers)
-        parts.append(numbers)
-    return drawn, pd.concat(parts, ignore_index=True)
+    return style.panel_each(tables.values(), summarise, _panel)
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
