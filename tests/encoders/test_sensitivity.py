@@ -83,7 +83,7 @@ def test_random_weights_and_word_vectors(encoder) -> None:
     )
     assert not torch.allclose(one.sup[1:], two.sup[1:])
     words = wordsens.layer_sensitivity(encoder, IDS[0], perturb="word_vector", words=2, steps=5)
-    vector = encoder.vocabulary_vectors()[IDS[0, :2]]
+    vector = encoder.embedding_layer()["words"][IDS[0, :2]]
     torch.testing.assert_close(words.delta[2].norm(dim=-1), vector.norm(dim=-1))
 
 

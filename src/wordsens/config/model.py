@@ -100,11 +100,6 @@ class Sweep(Grid):
 
     kind = "sweep"
 
-    @property
-    def many_positions(self) -> bool:
-        """Whether its cells measure more than the first position."""
-        return bool(self.shared["positions"] != "first")
-
 
 class Study(Grid):
     """A generalization study over d, n and N."""

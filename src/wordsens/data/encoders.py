@@ -81,11 +81,6 @@ class Encoder:
         )
         return [list(ids) for ids in encoded["input_ids"]]
 
-    def vocabulary_vectors(self) -> torch.Tensor:
-        """The static word vectors (vocabulary, hidden size), float32, without positions."""
-        model = self._load(max(self._depth, 0))
-        return model.embeddings.word_embeddings.weight.detach().clone()
-
     def embedding_layer(self) -> dict[str, torch.Tensor]:
         """What layer 0 is made of: LayerNorm(words + places), all float32.
 
