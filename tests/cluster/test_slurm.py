@@ -70,7 +70,7 @@ class Run:
     def text(self) -> str:
         return self.log.read_text()
 
-    def finish(self, seconds: float = 240) -> str:
+    def finish(self, seconds: float = 600) -> str:
         try:
             self.process.wait(seconds)
         finally:
@@ -78,11 +78,14 @@ class Run:
         return self.text()
 
     def interrupt(self) -> None:
-        """Ctrl-C, upon which Snakemake cancels its jobs."""
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(60)
+        """Ctrl-C, upon which Snakemake cancels its jobs; it ends when next it would look at them.
 
-    def until(self, ready: Callable[[], object], what: str, seconds: float = 120) -> None:
+        Its looks grow apart by 10 s each, up to 180 s.
+        """
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(300)
+
+    def until(self, ready: Callable[[], object], what: str, seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while not ready():
             assert self.process.poll() is None, f"ended before {what}:\n{self.text()[-3000:]}"
