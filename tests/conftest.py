@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 
-# A shell starts what it puts in the background deaf to Ctrl-C, and so would be all that tests start.
+# A shell makes what it starts in the background deaf to Ctrl-C, and so what that starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

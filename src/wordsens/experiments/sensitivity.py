@@ -88,6 +88,7 @@ def run_cell(
         arrays["positions"] = np.tile(sets[:, 0].cpu().numpy(), (trials, 1))
     attributes = {key: value for key, value in cell.items() if value is not None}
     attributes |= {"starts": effort.starts, "anneal": effort.anneal, "steps_allowed": effort.steps}
+    attributes["halved_after"] = effort.halve
     if random_features:
         from wordsens.theory import large_width_limit  # brings SciPy, which no other map needs
 

@@ -83,7 +83,7 @@ class LazyGaussian(GaussianMatrix):
         # drawn matrix by matrix, so that no number depends on its companions in the batch
         drawn = torch.empty(self.batch, count, length, dtype=self.dtype)
         for out, stream in zip(drawn, self._streams, strict=True):
-            torch.mul(stream.normal(count, length, dtype=self.dtype), self.std, out=out)
+            out.copy_(stream.normal(count, length, dtype=torch.float32)).mul_(self.std)
         return drawn.to(self.device)
 
     def _product(
@@ -99,14 +99,15 @@ class LazyGaussian(GaussianMatrix):
         known = asked.count
         coefficients, new, mixing = asked.split(x)
         images = fresh(new)
-        images *= (new != 0).any(-1, keepdim=True)
+        told = mixing.diagonal(dim1=-2, dim2=-1) > 0  # whether a query is new to a matrix
+        images *= told[..., None]
         if other.count:
             # P Zᵀ q + (I − P Pᵀ) g, with both terms in one pass over P
             conditioned = inner(new, other.images)
             conditioned -= inner(images, other.basis)
             images.baddbmm_(conditioned, other.basis)
         result = mixing @ images
-        asked.append(new, images)
+        asked.append(new, images, told.any(0))
         if known:
             result.baddbmm_(coefficients, asked.images[:, :known])
         return result
@@ -176,10 +177,10 @@ class _Side:
             mixing[:, j, j] = norm
         return coefficients, residual, mixing
 
-    def append(self, new: torch.Tensor, images: torch.Tensor) -> None:
-        fresh = (new != 0).any(-1).any(0)  # rows that tell no matrix anything are not kept
-        if not fresh.all():
-            new, images = new[:, fresh], images[:, fresh]
+    def append(self, new: torch.Tensor, images: torch.Tensor, told: torch.Tensor) -> None:
+        """Keep the rows of which ``told`` (b,) says that they tell some matrix something."""
+        if not told.all():
+            new, images = new[:, told], images[:, told]
         needed = self.count + new.shape[1]
         held = self._basis.shape[1]
         if needed > held:

@@ -50,7 +50,7 @@ class Projection:
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=24, anneal=50, steps=50)
+    effort = Effort(starts=24, anneal=50, steps=50, halve=8)
     normalization: Normalization
     query: Projection
     key: Projection

@@ -16,11 +16,15 @@ from wordsens.randomness import Stream
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard a search tries: starts, annealing steps, guarded steps."""
+    """How hard a search tries: starts, annealing steps, guarded steps.
+
+    After ``halve`` guarded steps, and after twice as many, half of the starts goes on; 0: all do.
+    """
 
     starts: int
     anneal: int
     steps: int
+    halve: int = 0
 
 
 @dataclass(frozen=True)

@@ -50,5 +50,5 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     """
 
     name = "relu_raf"
-    effort = Effort(starts=24, anneal=40, steps=120)
+    effort = Effort(starts=24, anneal=40, steps=120)  # along ridges the best start shows late
     normalization: Normalization = ReLU()

@@ -31,7 +31,7 @@ class DeepRandomFeatures(FeatureMap):
     """
 
     name = "drf"
-    effort = Effort(starts=16, anneal=0, steps=40)
+    effort = Effort(starts=16, anneal=0, steps=30, halve=8)
 
     def __init__(
         self, layers: Sequence[GaussianMatrix], phi: Activation, *, batched: bool = False

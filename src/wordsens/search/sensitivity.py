@@ -39,7 +39,7 @@ class Sensitivity:
     delta     the Δ that attains sup, (d,), or (m, d) for m changed words
     position  the (first) changed position
     start     the name of the winning start, ``steps`` the steps it took
-    spread    (max − min)/max over the starts at that position
+    spread    (max − min)/max over the starts that climbed to the end at that position
     norm      ‖φ(X)‖
     by_position, bound_by_position, positions   sup, bound and the sets tried, (P,) and (P, m)
     """
@@ -133,7 +133,9 @@ def search(
                 names = ["random"] * effort.starts
             else:
                 starting, names = starting_points(part, noise)
-                found = climb(part, starting, anneal=effort.anneal, steps=effort.steps)
+                found = climb(
+                    part, starting, anneal=effort.anneal, steps=effort.steps, halve=effort.halve
+                )
             founds.append(found)
             bounds.append(part.bound())
         norms.append(part.norm)
