@@ -23,15 +23,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wordsens.errors import UserError
-from wordsens.search.losses import (
-    Evaluation,
-    Neighbourhood,
-    effort_for,
-    evaluation,
-    parse_goal,
-    published_descent,
-    search_losses,
-)
+from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
+from wordsens.search.losses import effort_for, published_descent, search_losses
 
 if TYPE_CHECKING:
     from wordsens.maps import FeatureMap

@@ -17,8 +17,9 @@ import pytest
 import torch
 
 from wordsens.data import assets, embeddings
-from wordsens.data.embeddings import make_embeddings, open_embeddings, token_samples
+from wordsens.data.embeddings import make_embeddings, open_embeddings
 from wordsens.data.encoders import Encoder
+from wordsens.data.tokens import token_samples
 from wordsens.errors import UserError
 
 WINDOWS = {

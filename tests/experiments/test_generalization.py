@@ -18,7 +18,7 @@ from wordsens.figures import draw
 from wordsens.glm import LeastSquares
 from wordsens.randomness import Stream
 from wordsens.results import write_cell
-from wordsens.search.losses import evaluation
+from wordsens.search.goals import evaluation
 
 CELL = {
     "study": "test",

@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 import torch
 
-from wordsens.data.embeddings import TokenSamples, open_embeddings, write_embeddings
+from wordsens.data.embeddings import open_embeddings, write_embeddings
 from wordsens.data.encoders import Encoder
+from wordsens.data.tokens import TokenSamples
 from wordsens.data.vocabulary import make_vocabulary, open_vocabulary
 from wordsens.errors import UserError
 from wordsens.experiments import sensitivity

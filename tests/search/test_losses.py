@@ -10,16 +10,8 @@ from wordsens.errors import UserError
 from wordsens.glm import fit
 from wordsens.maps import position_sets
 from wordsens.randomness import Stream
-from wordsens.search.losses import (
-    LOSSES,
-    Goal,
-    Neighbourhood,
-    effort_for,
-    evaluation,
-    published_descent,
-    search_losses,
-    trade_off,
-)
+from wordsens.search.goals import LOSSES, Goal, Neighbourhood, evaluation, trade_off
+from wordsens.search.losses import effort_for, published_descent, search_losses
 
 MAKERS = {"rf": {}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
 

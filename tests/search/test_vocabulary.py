@@ -9,7 +9,7 @@ import torch
 
 import wordsens
 from wordsens.errors import UserError
-from wordsens.search import vocabulary as module
+from wordsens.search import substitution as module
 
 MAPS = {
     "raf": {},

@@ -28,18 +28,16 @@ from wordsens.maps.random_features import RandomFeatures, RandomFeaturesView
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import portion, reached
 from wordsens.randomness import Stream
-from wordsens.search.losses import (
+from wordsens.search.goals import (
     Evaluation,
     FoundLosses,
     Goal,
     Neighbourhood,
-    effort_for,
     evaluation,
     parse_goal,
-    published_descent,
-    search_losses,
     trade_off,
 )
+from wordsens.search.losses import effort_for, published_descent, search_losses
 
 # What names a cell's randomness: the draws are the same whatever losses are asked of them.
 NAMES = ("dataset", "map", "d", "n", "N", "width", "activation", "heads", "head_dim")

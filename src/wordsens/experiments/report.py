@@ -51,11 +51,13 @@ def page(
 def _layers(table: pd.DataFrame) -> Iterator[str]:
     yield "## Layer by layer"
     yield ""
+    texts = table["trial"].nunique()
     yield (
         "The largest relative change of a layer's hidden states that a search by gradient found "
         "when the first word moves by at most its own length, ‖Δ‖ ≤ ‖x_i‖, behind the embedding "
-        "layer. Mean over texts; a lower bound on the word sensitivity. Layer 0 is the moved word "
-        "itself. Random weights are the same architecture before training."
+        f"layer. Mean over {texts} text{'s' * (texts > 1)}; a lower bound on the word sensitivity. "
+        "Layer 0 is the moved word itself. Random weights are the same architecture before "
+        "training."
     )
     yield ""
     lengths = sorted(table["n"].unique())

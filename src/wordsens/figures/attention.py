@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.colors import PowerNorm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,10 +45,14 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 
 
 def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -> QuadMesh:
-    """Scores (query, key), flattened, as coloured squares from 0 to ``top``, query 0 above."""
+    """Scores (query, key), flattened, as coloured squares from 0 to ``top``, query 0 above.
+
+    Among many words most scores are small; the colours of these are spread by a square root.
+    """
     count = len(pieces)
+    scale = PowerNorm(1 if count <= READABLE else 0.5, vmin=0, vmax=top)
     mesh = axes.pcolormesh(
-        scores.reshape(count, count), cmap=COLOURS, vmin=0, vmax=top, rasterized=count > READABLE
+        scores.reshape(count, count), cmap=COLOURS, norm=scale, rasterized=count > READABLE
     )
     axes.set_aspect("equal")
     axes.invert_yaxis()

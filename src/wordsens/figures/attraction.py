@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.markers import CARETDOWN
 from matplotlib.ticker import MaxNLocator
 
 from wordsens.figures import style
@@ -72,9 +73,8 @@ def scores(axes: Any, table: pd.DataFrame) -> QuadMesh:
         part = shown[shown["perturbation"] == kind]
         pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
         meshes.append(squares(panel, part["value"].to_numpy(), pieces, top))
-        for label in panel.get_xticklabels()[position : position + 1]:
-            label.set_color(style.COLOURS[1])
-            label.set_fontweight("bold")
+        moved: dict[str, Any] = {"color": style.COLOURS[1], "clip_on": False}
+        panel.plot(position + 0.5, 0, marker=CARETDOWN, ls="", **moved)
         received = table[
             (table["quantity"] == "attention_to_word")
             & (table["perturbation"] == kind)

@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -134,16 +142,30 @@ def logarithmic(axes: Axes, which: str, values: Iterable[float] = ()) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     wanted = _spaced(values)
-    axis.set_major_locator(FixedLocator(wanted) if wanted else LogLocator(subs=(1, 2, 3, 5)))
+    axis.set_major_locator(FixedLocator(wanted) if wanted else _PlainTicks())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 
 
-def _spaced(values: Iterable[float], ratio: float = 1.35) -> list[float]:
+class _PlainTicks(Locator):
+    """1, 2, 3 and 5 of every decade of a log axis; evenly spaced ticks on less than half of one."""
+
+    def __call__(self) -> Sequence[float]:
+        return self.tick_values(*self.axis.get_view_interval())  # type: ignore[union-attr]
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        near = vmax < 3 * vmin
+        locator = MaxNLocator(6) if near else LogLocator(subs=(1, 2, 3, 5))
+        return locator.tick_values(vmin, vmax)  # type: ignore[return-value]
+
+
+def _spaced(values: Iterable[float]) -> list[float]:
     """The values, less those whose labels would touch their neighbour's; the last one stays."""
+    chosen = sorted(set(values), reverse=True)
+    ratio = min(1.35, (chosen[0] / chosen[-1]) ** (1 / 9)) if chosen else 1
     kept: list[float] = []
-    for value in sorted(set(values), reverse=True):
+    for value in chosen:
         if not kept or value * ratio <= kept[-1]:
             kept.append(value)
     return kept[::-1]
