@@ -12,7 +12,10 @@ from wordsens.config import readable_or_exit, results_or_exit
 min_version("9.13")
 
 
-configfile: readable_or_exit(os.path.join(workflow.basedir, "config.yaml"))
+HERE = workflow.current_basedir.get_path_or_uri(secret_free=True)
+
+
+configfile: readable_or_exit(os.path.join(HERE, "config.yaml"))
 
 
 report: "workflow/report/workflow.rst"

@@ -217,7 +217,7 @@ def test_factor_reports_condition_and_cutoff():
         (lambda map: fit(map, torch.ones(4, 3), [1]), r"training samples \(N, n, d\)"),
         (lambda map: fit(map, torch.ones(2, 4, 3), [1]), "1 labels for 2 samples"),
         (lambda map: fit(map, torch.ones(1, 4, 3), [1], [0.0]), "theta0 has 1 entries.*p = 12"),
-        (lambda map: fit(map, torch.full((1, 4, 3), torch.nan), [1]), "not finite"),
+        (lambda map: fit(map, torch.full((1, 4, 3), torch.nan), [1]), "nan or inf"),
     ],
 )
 def test_mistakes_are_one_line(call, words):

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 # A disk with less than this is taken for full.
@@ -16,12 +17,19 @@ _LOG = re.compile(r"^ *log: (\S.*?) \(check log file", re.MULTILINE)
 def what_failed(logs: Iterable[str | Path], results: str | Path = "results") -> str:
     """The lines by which jobs said why they failed, each once, from Snakemake's own logs.
 
-    Where a job said nothing, its log is named; a full disk is named, too.
+    Where a job said nothing, its log is named; a full disk is named, too.  A quiet Snakemake
+    (``-q``) names no log, and all that jobs wrote since it started are asked.
     """
     named: list[str] = []
-    for log in logs:
+    for log in map(Path, logs):
         with suppress(OSError):
-            named += _LOG.findall(Path(log).read_text(encoding="utf-8", errors="replace"))
+            named += _LOG.findall(log.read_text(encoding="utf-8", errors="replace"))
+        with suppress(OSError, ValueError):
+            if not named:
+                started = datetime.strptime(log.name[:24], "%Y-%m-%dT%H%M%S.%f").timestamp()
+                written = sorted(Path(results, "logs").rglob("*.log"))
+                recent = [path for path in written if path.stat().st_mtime >= started]
+                named += [str(path) for path in recent if _said(path)]
     lines: dict[str, None] = {}
     for path in named:
         said = _said(Path(path))

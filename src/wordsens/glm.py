@@ -16,6 +16,7 @@ cutoff where K is singular to working precision.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -231,13 +232,13 @@ class Model:
         from wordsens.randomness import Stream
 
         parsed = [parse_goal(loss, penalty) for loss, penalty in goals]
+        around = self._around(x, y)
         sample = self.map.cast(x)
         chosen = [position] if isinstance(position, int) else list(position)
         view = self.map.view(
             sample[None], position_sets([chosen], sample.shape[0]).to(sample.device)
         )
         effort = effort_for(self.map.name, *sample.shape)
-        around = self._around(x, y)
         found = search_losses(
             view,
             around,
@@ -263,7 +264,12 @@ class Model:
         ]
 
     def _around(self, x: Any, y: float) -> Neighbourhood:
-        return self.solution.around(feature_rows(self.map, torch.as_tensor(x)[None])[0], y)
+        sample = self.map.cast(x)
+        if sample.ndim != 2:
+            raise UserError(f"x has shape {tuple(sample.shape)}; one sample is (n, d)")
+        if not math.isfinite(y):
+            raise UserError(f"y = {y} is no label; give a number, −1 or 1 as a rule")
+        return self.solution.around(feature_rows(self.map, sample[None])[0], y)
 
 
 def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
@@ -284,6 +290,8 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
     labels = torch.as_tensor(Y).to(dtype=torch.float64, device=map.device).flatten()
     if len(labels) != len(X):
         raise UserError(f"Y has {len(labels)} labels for {len(X)} samples; give one each")
+    if not labels.isfinite().all():
+        raise UserError("Y holds nan or inf; labels are numbers, −1 and 1 as a rule")
     Phi = feature_rows(map, X)
     if not Phi.isfinite().all():
         raise UserError("X has samples whose features are not finite; look for nan or inf in X")

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wordsens.errors import whole_number
+
 if TYPE_CHECKING:
     import torch
 
@@ -35,7 +37,9 @@ class Stream:
     """
 
     def __init__(self, seed: int, purpose: str, **names: Any) -> None:
-        self.name = json.dumps([int(seed), purpose, names], sort_keys=True, default=_plain)
+        self.name = json.dumps(
+            [whole_number("seed", seed, None), purpose, names], sort_keys=True, default=_plain
+        )
         self._entropy = int.from_bytes(hashlib.sha256(self.name.encode()).digest(), "big")
         self._draws = 0
 

@@ -116,6 +116,10 @@ BETWEEN_KEYS: list[tuple[str, Any, str]] = [
     ("generalization", STUDY | {"n": [50]}, r"n: is \[50\].*at most 10"),
     ("figures", {"kind": "words", "sweeps": ["t"]}, "which sweeps lacks"),
     ("figures", {"kind": "generalization", "sweeps": ["s"]}, "which generalization lacks"),
+    ("figures", {"kind": "generalization", "sweeps": ["g"], "N": [7]}, "which .*g has none.* 6"),
+    ("figures", {"kind": "tradeoff", "sweeps": ["g"]}, "add limits on γ as generalization.g"),
+    ("figures", {"kind": "change", "sweeps": ["g"]}, "add change to generalization.g.losses"),
+    ("sweeps", SWEEP | {"positions": [0, 1], "words": [2]}, "allowed with several words: first"),
 ]
 
 

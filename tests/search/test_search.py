@@ -1,3 +1,6 @@
+import math
+
+import numpy as np
 import pytest
 import torch
 
@@ -128,7 +131,15 @@ def test_more_words_change_more():
         ({"positions": [[0, 0]], "words": 2}, "names? one word twice"),
         ({"positions": [0], "words": 2}, "sets of 2 word"),
         ({"words": 6, "positions": "first"}, "words = 6"),
+        ({"positions": 0}, "neither a word nor a list"),
+        ({"positions": ["0"]}, "position = '0'"),
+        ({"words": 1.0}, "words = 1.0 must be a whole number"),
         ({"starts": 0}, "starts = 0"),
+        ({"steps": 1.5}, "steps = 1.5 must be a whole number"),
+        ({"steps": 3, "method": "published"}, "steps are fixed"),
+        ({"reach": -1.0}, "reach = -1.0"),
+        ({"reach": float("nan")}, "reach = nan"),
+        ({"seed": 1.5}, "seed = 1.5"),
         ({"method": "newton"}, "power or published"),
     ],
 )
@@ -137,3 +148,57 @@ def test_bad_questions_are_one_line(options, words):
     with pytest.raises(UserError, match=words) as error:
         wordsens.word_sensitivity(map, sample(5, 4), **options)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["rf", "raf", "qkv"])
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (torch.full((5, 4), torch.nan), "nan or inf"),
+        (torch.ones(5, 3), "built for"),
+        (torch.ones(4), "has shape"),
+        (torch.ones(0, 5, 4), "nothing in it"),
+        (torch.ones(5, 4, dtype=torch.complex64), "complex"),
+        ("words", "no array of numbers"),
+    ],
+)
+def test_what_is_no_sample_of_the_map_is_one_line(name, X, words):
+    map = wordsens.build_map(name, n=5, d=4, seed=0)
+    with pytest.raises(UserError, match=words):
+        wordsens.word_sensitivity(map, X)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("raf", {"d": 0}, "d = 0"),
+        ("raf", {"d": 4, "heads": 2}, "only for map qkv"),
+        ("raf", {"d": 4, "k": 8}, "only maps rf and drf"),
+        ("raf", {"d": 4, "dtype": torch.int64}, "float32 or torch.float64"),
+        ("drf", {"n": 5, "d": 4, "depth": 0}, "depth = 0"),
+        ("rf", {"n": 5, "d": 4, "k": 2.5}, "k = 2.5"),
+        ("qkv", {"d": 4, "head_dim": 0}, "head_dim = 0"),
+    ],
+)
+def test_maps_that_cannot_be_are_one_line(name, options, words):
+    with pytest.raises(UserError, match=words):
+        wordsens.build_map(name, **options)
+
+
+def test_positions_may_be_arrays_and_several_words_need_none():
+    X, map = sample(6, 4), wordsens.build_map("raf", d=4, seed=0)
+    plain = wordsens.word_sensitivity(map, X, positions=[0, 3])
+    for positions in (np.array([0, 3]), torch.tensor([0, 3]), [np.int64(0), np.int64(3)]):
+        assert wordsens.word_sensitivity(map, X, positions=positions).sup == plain.sup
+    two = wordsens.word_sensitivity(map, X, words=2)
+    assert two.sup == wordsens.word_sensitivity(map, X, [[0, 1]], words=2).sup
+
+
+def test_where_no_feature_is_left_there_is_no_ratio():
+    """φ(X) = 0: neither an infinite supremum nor an invented bound."""
+    V = -torch.eye(2, dtype=torch.float64)
+    map = wordsens.build_map("rf", weights={"V1": V})
+    found = wordsens.word_sensitivity(map, torch.ones(1, 2, dtype=torch.float64))
+    assert found.norm == 0
+    assert math.isnan(found.sup)
+    assert math.isnan(found.bound)

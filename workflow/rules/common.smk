@@ -23,7 +23,7 @@ if " " in sys.executable and os.path.exists(sys.executable):
 cfg = load_or_exit(
     config,
     workflow.configfiles,
-    os.path.join(workflow.basedir, "workflow", "schemas", "config.schema.yaml"),
+    os.path.join(HERE, "workflow", "schemas", "config.schema.yaml"),
 )
 
 # A cell's path spells its point, so a value added to the configuration runs only new cells.
@@ -65,7 +65,7 @@ CATEGORIES = {
 @functools.cache
 def code(script, map=None):
     """A fingerprint of a script and of every wordsens module it can reach (with one map)."""
-    return fingerprint(os.path.join(workflow.basedir, "scripts", script), map=map)
+    return fingerprint(os.path.join(HERE, "scripts", script), map=map)
 
 
 def pages(figure):

@@ -276,6 +276,12 @@ class CrossCheck(SchemaCheck):
                 (*key, "words"),
                 f"is {sweep['words']}, but n goes down to {shortest}; allowed: at most {shortest}",
             )
+        if isinstance(sweep["positions"], list) and max(sweep["words"]) > 1:
+            self.say(
+                (*key, "positions"),
+                f"is {sweep['positions']}, single words, but words is {sweep['words']}; allowed "
+                "with several words: first, all, random:m",
+            )
         self._positions(key, sweep)
 
     def _positions(self, key: Key, sweep: Plain) -> None:
@@ -304,6 +310,25 @@ class CrossCheck(SchemaCheck):
                 f"datasets.{sweep['dataset']}.tokens",
             )
 
+    def _searched(self, key: Key, figure: Plain, name: str, study: Plain) -> None:
+        """A figure of a study shows only what the study searched for."""
+        place, losses = f"generalization.{name}", set(study["losses"])
+        if figure["kind"] == "tradeoff" and not study.get("tradeoff"):
+            self.say((*key, "sweeps"), f"{place} has no curve; add limits on γ as {place}.tradeoff")
+        if figure["kind"] == "change" and "change" not in losses:
+            self.say((*key, "sweeps"), f"{place} does not search it; add change to {place}.losses")
+        if figure["kind"] == "generalization" and losses <= {"change"}:
+            self.say((*key, "sweeps"), f"{place} searches no error; add one to {place}.losses")
+        if figure.get("swapped") and not {"features", "alignment"} <= losses:
+            self.say((*key, "swapped"), f"it needs features and alignment in {place}.losses")
+        for option in ("n", "N", "penalties", "losses"):
+            if option in figure and not set(figure[option]) & set(study[option]):
+                self.say(
+                    (*key, option),
+                    f"is {figure[option]}, of which {place} has none; allowed: "
+                    f"{', '.join(map(str, study[option]))}",
+                )
+
     def _figure(self, name: str, figure: Plain, filled: Plain) -> None:
         key = ("figures", name)
         if name in RESERVED:
@@ -315,7 +340,9 @@ class CrossCheck(SchemaCheck):
                 self.say((*key, only), f"kind {figure['kind']} has none; only for {kinds}")
         if section != "sweeps":
             for study in figure["sweeps"]:
-                self._known((*key, "sweeps"), study, section, filled)
+                known = self._known((*key, "sweeps"), study, section, filled)
+                if known and section == "generalization":
+                    self._searched(key, figure, study, filled["generalization"][study])
             return
         for sweep in figure["sweeps"]:
             if not self._known((*key, "sweeps"), sweep, "sweeps", filled):

@@ -63,6 +63,8 @@ def _contents(table: pd.DataFrame) -> str:
     if "trial" in table and axes:
         trials = table.groupby(axes)["trial"].nunique()
         parts.append(f"{_listed(sorted(set(trials)))} trials at each point")
+    if "sup" in table and table["sup"].isna().any():
+        parts.append(f"{table['sup'].isna().sum()} of all left out, where no feature is left of X")
     if "sup" in table:
         parts.append(
             f"word sensitivity found from {table['sup'].min():.3g} to {table['sup'].max():.3g}"

@@ -76,7 +76,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
             "color": style.NEUTRAL,
         }
         handles.append(style.entry("outside the panel", **hollow))
-    drawn.legend(handles=handles, loc="outside right center")
+    searches.legend_beside(drawn, handles, len(parts))
     return drawn, points[[name for name in KEPT if name in points]]
 
 

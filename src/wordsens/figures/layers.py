@@ -46,7 +46,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over trials (divisor T−1; empty for T=1) of every layer."""
     grouped = table.groupby(POINT, sort=True, as_index=False)
-    return grouped.agg(mean=("sup", "mean"), std=("sup", "std"), trials=("sup", "size"))
+    return grouped.agg(mean=("sup", "mean"), std=("sup", "std"), trials=("sup", "count"))
 
 
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:

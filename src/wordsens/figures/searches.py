@@ -12,6 +12,7 @@ from wordsens.errors import UserError
 from wordsens.figures import style, summary
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -45,6 +46,14 @@ def grid(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, np.ndarray, list[p
     columns = [part for table in tables.values() for _, part in table.groupby("n", sort=True)]
     drawn, axes = style.panels(len(ROWS), len(columns))
     return drawn, axes, columns
+
+
+def legend_beside(drawn: Figure, handles: list[Artist], columns: int) -> None:
+    """One legend for all panels: at their right, or under a single column of wide titles."""
+    if columns > 1:
+        drawn.legend(handles=handles, loc="outside right center")
+    else:
+        drawn.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
 def name(part: pd.DataFrame) -> str:

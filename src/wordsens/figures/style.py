@@ -149,14 +149,15 @@ def logarithmic(axes: Axes, which: str, values: Iterable[float] = ()) -> None:
 
 
 class _PlainTicks(Locator):
-    """1, 2, 3 and 5 of every decade of a log axis; evenly spaced ticks on less than half of one."""
+    """1, 2, 3 and 5 of every decade of a log axis; fewer of many, evenly spaced ones on a short."""
 
     def __call__(self) -> Sequence[float]:
         return self.tick_values(*self.axis.get_view_interval())  # type: ignore[union-attr]
 
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        near = vmax < 3 * vmin
-        locator = MaxNLocator(6) if near else LogLocator(subs=(1, 2, 3, 5))
+        ratio = vmax / vmin
+        subs = (1, 2, 3, 5) if ratio < 1e2 else (1, 3) if ratio < 1e4 else (1,)
+        locator = MaxNLocator(6) if ratio < 5 else LogLocator(subs=subs)
         return locator.tick_values(vmin, vmax)  # type: ignore[return-value]
 
 

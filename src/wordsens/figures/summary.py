@@ -47,7 +47,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(
         mean=("sup", "mean"),
         std=("sup", "std"),
-        trials=("sup", "size"),
+        trials=("sup", "count"),
         bound_mean=("bound", "mean"),
         theory=("theory", "mean"),
     )

@@ -34,7 +34,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     """Two panels per study and n; returns the figure and the numbers drawn in it."""
     trials = pd.concat(tables.values(), ignore_index=True)
     numbers = trials.groupby([*TRIAL[:-1], "limit"], as_index=False).agg(
-        mean=("error", "mean"), std=("error", "std"), trials=("error", "size")
+        mean=("error", "mean"), std=("error", "std"), trials=("error", "count")
     )
     sizes = sorted(numbers["N"].unique())
     looks = dict(zip(sizes, style.looks(len(sizes)), strict=True))
@@ -55,5 +55,5 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
             searches.finish(panel, mode, i, j, r"largest $\gamma$ allowed, $g$", label)
     handles = [style.entry(f"$N = {size}$", **look) for size, look in looks.items()]
     line = style.entry("$(2 - g)^2$", **(style.DASHED | {"color": "black"}))
-    drawn.legend(handles=[*handles, line], loc="outside right center")
+    searches.legend_beside(drawn, [*handles, line], len(parts))
     return drawn, numbers

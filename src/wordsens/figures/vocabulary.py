@@ -52,7 +52,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     asked = {f"{name}_mean": (name, "mean") for name in MEASURES}
     asked |= {f"{name}_std": (name, "std") for name in MEASURES}
     grouped = filled.groupby(POINT, sort=True, as_index=False)
-    return grouped.agg(trials=("continuous", "size"), **asked)
+    return grouped.agg(trials=("continuous", "count"), **asked)
 
 
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:

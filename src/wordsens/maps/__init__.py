@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from wordsens.activations import activation as activation_by_name
-from wordsens.errors import UserError
+from wordsens.errors import UserError, whole_number
 from wordsens.maps.base import FeatureMap, MapOptions, position_sets
 from wordsens.maps.qkv import QueryKeyValueFeatures
 from wordsens.maps.raf import RandomAttentionFeatures, ReLUAttentionFeatures
@@ -59,9 +59,19 @@ def build_map(
     Raises ``UserError`` for unknown names and missing sizes.
     """
     cls = map_class(name)
+    sizes = {"n": n, "d": d, "k": k, "depth": depth, "heads": heads, "head_dim": head_dim}
+    for size, value in sizes.items():
+        if value is not None:
+            whole_number(size, value)
+    if dtype not in (torch.float32, torch.float64):
+        raise UserError(f"dtype = {dtype} must be torch.float32 or torch.float64")
     random_features = issubclass(cls, DeepRandomFeatures)
     if depth is not None and name != "drf":
         raise UserError(f"depth = {depth} was given, but only map drf has layers, not {name}")
+    if name != "qkv" and (heads != 1 or head_dim is not None):
+        raise UserError(f"heads and head_dim are only for map qkv, not {name}")
+    if k is not None and not random_features:
+        raise UserError(f"k = {k} was given, but only maps rf and drf have a width, not {name}")
     if weights is not None:
         return _with_weights(cls, weights, activation, dtype, device)
     missing = [key for key, value in {"n": n, "d": d}.items() if value is None]

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import torch
 
+from wordsens.errors import UserError
 from wordsens.kernels import attention
 from wordsens.maps.base import Effort, FeatureMap
 from wordsens.maps.bounds import softmax_bound
@@ -71,6 +72,14 @@ class AttentionMap(FeatureMap):
             )
         out = out.movedim(-3, -2).flatten(-2)  # heads side by side
         return out.reshape(*X.shape[:-1], out.shape[-1])
+
+    def check_size(self, n: int, d: int) -> None:
+        matrix = self.query.matrix
+        if matrix is not None and matrix.shape[-1] != d:
+            raise UserError(
+                f"X has tokens of dimension {d}; this {self.name} map was built for d = "
+                f"{matrix.shape[-1]}"
+            )
 
     def view(self, X: torch.Tensor, sets: torch.Tensor) -> AttentionView:
         return AttentionView(self.state(X), sets)

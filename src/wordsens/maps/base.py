@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import torch
@@ -106,18 +107,33 @@ class FeatureMap(ABC):
         """φ as a function of Δ at one position, or of m Δ's at m distinct positions."""
         X = self.cast(X)
         lead = tuple(X.shape[:-2])
-        chosen = [position] if isinstance(position, int) else list(position)
+        single = isinstance(position, int | Integral)
+        chosen = [int(position)] if isinstance(position, int | Integral) else list(position)
         sets = position_sets([chosen], X.shape[-2]).to(X.device)
         view = self.view(X.reshape(-1, *X.shape[-2:]), sets)
-        return Perturbation(view, lead, None if isinstance(position, int) else len(chosen))
+        return Perturbation(view, lead, None if single else len(chosen))
 
     def cast(self, X: Any) -> torch.Tensor:
-        """X in this map's precision and on its device."""
-        X = torch.as_tensor(X).to(dtype=self.dtype, device=self.device)
+        """X in this map's precision and on its device; ``UserError`` where it does not fit."""
+        try:
+            given = torch.as_tensor(X)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UserError(f"X is no array of numbers: {error}") from None
+        if given.is_complex():
+            raise UserError("X is complex; embeddings are real numbers")
+        X = given.to(dtype=self.dtype, device=self.device)
         if X.ndim < 2 or (self.batch is not None and (X.ndim < 3 or X.shape[0] != self.batch)):
             wanted = "(..., n, d)" if self.batch is None else f"({self.batch}, ..., n, d)"
             raise UserError(f"X has shape {tuple(X.shape)}; map {self.name} takes {wanted}")
+        if 0 in X.shape:
+            raise UserError(f"X has shape {tuple(X.shape)}, so there is nothing in it")
+        self.check_size(*X.shape[-2:])
+        if not X.isfinite().all():
+            raise UserError("X holds nan or inf; look for them in the embeddings")
         return X
+
+    def check_size(self, n: int, d: int) -> None:  # noqa: B027  (a map may take any size)
+        """``UserError`` where the map was not built for n tokens of dimension d."""
 
 
 def position_sets(sets: Sequence[Sequence[int]], n: int) -> torch.Tensor:

@@ -108,14 +108,16 @@ class DeepRandomFeatures(FeatureMap):
         X = self.cast(X)
         lead = X.shape[:-2]
         h = X.reshape(self.batch or 1, -1, X.shape[-2] * X.shape[-1])
-        if h.shape[-1] != self.layers[0].columns:
-            raise UserError(
-                f"X has n·d = {h.shape[-1]}; this {self.name} map was built for n·d = "
-                f"{self.layers[0].columns}"
-            )
         for V in self.layers:
             h = self.phi.value(V.matvec(h))
         return h.reshape(*lead, h.shape[-1])
+
+    def check_size(self, n: int, d: int) -> None:
+        if n * d != self.layers[0].columns:
+            raise UserError(
+                f"X has n·d = {n * d}; this {self.name} map was built for n·d = "
+                f"{self.layers[0].columns}"
+            )
 
     def view(self, X: torch.Tensor, sets: torch.Tensor) -> RandomFeaturesView:
         if len(sets) > 1 or X.shape[0] != self.layers[0].batch:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from wordsens.errors import UserError
+from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.base import Effort
 from wordsens.perturbation import OneTokenView
@@ -34,12 +35,12 @@ class Searched:
 class Sensitivity:
     """What a search found: for one sample plain numbers, for T samples tensors with a first axis T.
 
-    sup       the largest ‖φ(X^I(Δ)) − φ(X)‖ / ‖φ(X)‖ found, a lower bound on (4)
+    sup       the largest ‖φ(X^I(Δ)) − φ(X)‖ / ‖φ(X)‖ found, a lower bound on (4); NaN for φ(X) = 0
     bound     an upper bound on it where one is known, else NaN
     delta     the Δ that attains sup, (d,), or (m, d) for m changed words
     position  the (first) changed position
     start     the name of the winning start, ``steps`` the steps it took
-    spread    (max − min)/max over the starts that climbed to the end at that position
+    spread    (max − min)/max over the starts that climbed to the end there; NaN where one did
     norm      ‖φ(X)‖
     by_position, bound_by_position, positions   sup, bound and the sets tried, (P,) and (P, m)
     """
@@ -60,7 +61,7 @@ class Sensitivity:
 def word_sensitivity(
     map: FeatureMap,
     X: Any,
-    positions: Positions = (0,),
+    positions: Positions = "first",
     *,
     words: int = 1,
     seed: int = 0,
@@ -71,12 +72,18 @@ def word_sensitivity(
 ) -> Sensitivity:
     """The supremum (4) over ``positions`` and ‖Δ‖ ≤ √d, searched from several starts.
 
-    X (n, d), or (T, n, d) with a map per sample or one map for all.  ``positions`` is "first",
-    "all", "random:r", a list of positions, or a list of sets of positions; with ``words`` = m
-    every set holds m words.  ``method`` is "power" or "published" (the authors' projected
+    X (n, d), or (T, n, d) with a map per sample or, for attention, one for all.  ``positions`` is
+    "first", "all", "random:r", a list of positions, or a list of sets of positions; with ``words``
+    = m every set holds m words.  ``method`` is "power" or "published" (the authors' projected
     gradient).  ``reach`` scales the balls' radius.  Raises ``UserError`` for bad arguments.
     """
+    if not 0 < reach < math.inf:
+        raise UserError(f"reach = {reach} must be a positive number")
+    if method == "published" and steps is not None:
+        raise UserError("steps are fixed by method published; leave them out, or method")
     X = map.cast(X)
+    if X.ndim > 3:
+        raise UserError(f"X has shape {tuple(X.shape)}; allowed are (n, d) and (T, n, d)")
     single = X.ndim == 2
     samples = X[None] if single else X
     streams = [Stream(seed, "search", trial=t) for t in range(len(samples))]
@@ -153,22 +160,26 @@ def summarise(parts: Sequence[Searched], sets: torch.Tensor, single: bool) -> Se
     )
     bound = torch.cat([part.bounds for part in parts], 1)
     norm = torch.cat([part.norms for part in parts], 1)
-    by_position = found.value.sqrt() / norm
-    bounds = bound / norm
-    best = by_position.argmax(1)
+    some = norm > 0  # where φ(X) = 0 nothing is a share of it
+    by_position = torch.where(some, found.value.sqrt() / norm, torch.nan)
+    bounds = torch.where(some, bound / norm, torch.nan)
+    best = by_position.nan_to_num(nan=-1.0).argmax(1)
     trial = torch.arange(len(best), device=best.device)
     finals = found.finals[trial, best].sqrt()
     top = finals.amax(-1)
+    spread = torch.where(top > 0, (top - finals.amin(-1)) / top, 0)
+    if finals.shape[-1] == 1:
+        spread = torch.full_like(spread, torch.nan)
     whole = bounds.isnan().any(1)
     delta = found.delta[trial, best]
     result = Sensitivity(
         sup=by_position[trial, best],
-        bound=torch.where(whole, torch.nan, bounds.nan_to_num().amax(1)),
+        bound=torch.where(whole, torch.nan, bounds.amax(1)),
         delta=delta[:, 0] if sets.shape[1] == 1 else delta,
         position=sets[best, 0],
         start=[names[i] for i in found.winner[trial, best].tolist()],
         steps=found.steps[trial, best],
-        spread=torch.where(top > 0, (top - finals.amin(-1)) / top, 0),
+        spread=spread,
         norm=norm[trial, best],
         by_position=by_position,
         bound_by_position=bounds,
@@ -196,7 +207,7 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
     "first" is {0, …, m−1}; "all" cuts the sample into ⌊n/m⌋ sets of neighbours; "random:r" is r
     disjoint sets drawn from the stream; a list names single positions, or whole sets.
     """
-    if not 1 <= words <= n:
+    if not 1 <= whole_number("words", words) <= n:
         raise UserError(f"words = {words} must lie between 1 and n = {n}")
     groups = n // words
     if isinstance(positions, str):
@@ -214,7 +225,14 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
                 f"1 ≤ r ≤ {groups}, or a list of positions"
             )
         return position_sets([list(s) for s in sets], n)
-    listed = [[p] if isinstance(p, int) else list(p) for p in positions]
+    if hasattr(positions, "tolist"):  # an array or a tensor
+        positions = positions.tolist()
+    if not isinstance(positions, Sequence):
+        raise UserError(f"positions {positions!r} is neither a word nor a list")
+    listed = [
+        [whole_number("position", q, None) for q in (p if isinstance(p, Sequence) else [p])]
+        for p in positions
+    ]
     if not listed or any(len(s) != words for s in listed):
         raise UserError(f"positions {list(positions)} must name sets of {words} word(s) each")
     return position_sets(listed, n)
@@ -223,8 +241,8 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
 def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None = None) -> Effort:
     """An effort with what the caller asked for put in."""
     for name, value in {"starts": starts, "steps": steps}.items():
-        if value is not None and value < 1:
-            raise UserError(f"{name} = {value} must be at least 1")
+        if value is not None:
+            whole_number(name, value)
     if steps is not None:
         effort = replace(effort, steps=steps)
     return effort if starts is None else replace(effort, starts=starts)
