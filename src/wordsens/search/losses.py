@@ -56,7 +56,8 @@ def effort_for(map_name: str, n: int, d: int) -> SearchEffort:
         rounds = 4 if small else 1
         return SearchEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
     beside = max(1, min(6, small))
-    return SearchEffort(starts=16, explore=40, polish=100, rounds=2, beside=beside)
+    polish = 100 if small else 60
+    return SearchEffort(starts=16, explore=40, polish=polish, rounds=2, beside=beside)
 
 
 def search_losses(
