@@ -213,3 +213,18 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="visits one position"):
         draw("positions", {"a": table("rf")}, {}, stem)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ends", [(0.055, 0.19), (0.3, 0.91), (5, 15), (0.01, 0.9), (1e-4, 1e4)])
+def test_a_log_axis_of_any_range_has_a_few_labels(ends):
+    import matplotlib.pyplot as plt
+
+    from wordsens.figures import style
+
+    drawn, axes = plt.subplots()
+    axes.plot([1, 2], ends)
+    style.logarithmic(axes, "y")
+    low, high = axes.get_ylim()
+    shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    plt.close(drawn)
+    assert 3 <= len(shown) <= 10

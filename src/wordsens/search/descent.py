@@ -70,7 +70,7 @@ def _descend(
     def evaluate(at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         q, pull = problem.functionals(at)
         archive.see(q, at, labels)
-        value, slope, _ = problem.value(q, terms)
+        value, slope = problem.value(q, terms)
         return value, pull(slope)
 
     def inner(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -170,7 +170,7 @@ def published(
     labels = torch.zeros(delta.shape[:2], dtype=torch.long, device=delta.device)
     for step in range(steps + 1):
         q, pull = problem.functionals(delta)
-        value, slope, _ = problem.value(q, terms)
+        value, slope = problem.value(q, terms)
         if archive is not None:
             archive.see(q, delta, labels)
         reached(step, steps)

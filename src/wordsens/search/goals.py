@@ -205,17 +205,15 @@ class Problem:
         q, pull = self.view.linear(self.centre + delta[:, None], self.u)
         return q[:, 0].to(torch.float64), lambda w: pull(w[:, None].to(delta))[:, 0]
 
-    def value(
-        self, q: torch.Tensor, terms: Terms
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """A goal's value (T, S) for each candidate, its gradient in q (T, S, 3), and γ."""
+    def value(self, q: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
+        """A goal's value (T, S) for each candidate, and its gradient in q (T, S, 3)."""
         rest = (q * terms.a).sum(-1) - terms.target
         gap = q[..., 0] - self.around.f_x[:, None]
         over = (gap.abs() - terms.slack).clamp_min(0)
         value = terms.sign * rest**2 + terms.penalty * over**2
         slope = 2 * (terms.sign * rest)[..., None] * terms.a
         slope[..., 0] += 2 * terms.penalty * over * gap.sign()
-        return value, slope, gap.abs()
+        return value, slope
 
     def ball(self, delta: torch.Tensor) -> torch.Tensor:
         """Each changed word's Δ, (..., d), projected onto ‖Δ‖ ≤ √d."""
