@@ -1,5 +1,7 @@
 """The climb itself: conjugate directions, and the halving of starts."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -77,3 +79,20 @@ def test_halving_keeps_the_better_half():
         found = climb(view, starts, anneal=0, steps=3, halve=1)
         assert found.winner.item() == place
         assert found.value.item() == pytest.approx(largest, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_ridge_is_followed_where_gradients_point_across_it(seed):
+    """F = 10 + v_1 − 5 |v_2| on the sphere is largest at (1, 0, 0), on its kink."""
+
+    def ridge(v, sharpness=1.0):
+        grad = torch.zeros_like(v)
+        grad[..., 0] = 1
+        grad[..., 1] = -5 * v[..., 1].sign()
+        return 10 + v[..., 0, 0] - 5 * v[..., 0, 1].abs(), grad
+
+    centre = torch.zeros(1, 1, 1, 3, dtype=torch.float64)
+    view = SimpleNamespace(tokens=centre, radius=1.0, value_and_grad=ridge)
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(1, 1, 1, 1, 3, generator=generator, dtype=torch.float64)
+    assert climb(view, start, anneal=0, steps=40).value.item() > 10.999
