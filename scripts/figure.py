@@ -5,11 +5,18 @@ from pathlib import Path
 from wordsens.scripting import job
 
 with job(snakemake):
+    import matplotlib
+
+    matplotlib.use("Agg")
     from wordsens.figures import draw
     from wordsens.figures.captions import write_caption
+    from wordsens.plugins import load_plugins
     from wordsens.results import read_table
+    from wordsens.studies import figure_kinds
 
+    load_plugins(snakemake.config.get("plugins"))
+    name, options = snakemake.params.kind, snakemake.params.options
+    kind = figure_kinds()[name].part(f"figures.{name}")
     tables = {Path(path).stem: read_table(path) for path in snakemake.input}
-    kind, options = snakemake.params.kind, snakemake.params.options
     write_caption(kind, tables, options, snakemake.output.caption)
     draw(kind, tables, options, Path(snakemake.output.pdf).with_suffix(""))

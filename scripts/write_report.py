@@ -10,7 +10,7 @@ with job(snakemake):
 
     from wordsens.data.assets import read_asset
     from wordsens.data.embeddings import open_embeddings
-    from wordsens.experiments.report import page
+    from wordsens.report.page import page
     from wordsens.files import replacing, write_text
     from wordsens.results import read_table
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent
 def fingerprint(*entries: str | Path, map: str | None = None) -> str:
     """A short sha256 over the sources of everything the entries import from wordsens.
 
-    An entry is a dotted module name ("wordsens.experiments.sensitivity") or the path of a script.
+    An entry is a dotted module name ("wordsens.studies.sensitivity.cell") or the path of a script.
     Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
     A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
     dot ("wordsens.maps.") as an import of all below it, which covers registries that import by

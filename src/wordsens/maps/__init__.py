@@ -109,3 +109,17 @@ def _with_weights(
     names = ("WQ", "WK", "WV") if cls is QueryKeyValueFeatures else ("W",)
     given = [torch.as_tensor(W).to(dtype=dtype, device=device) for W in take(*names)]
     return cls(*given)  # type: ignore[call-arg]
+
+
+def is_map(value: type) -> bool:
+    return issubclass(value, FeatureMap) and bool(getattr(value, "name", ""))
+
+
+def register(cls: type[FeatureMap]) -> None:
+    MAPS[cls.name] = cls
+
+
+def declared():
+    opts = {"rf": ("width", "activation"), "drf": ("depth", "width", "activation"), "qkv": ("heads", "head_dim")}
+    return {n: type(n, (), dict(name=n, options=opts.get(n, ()), wide=n in ("rf", "drf"),
+        studies=("sensitivity",) if n == "drf" else ("sensitivity", "generalization", "vocabulary"))) for n in MAPS}
