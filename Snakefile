@@ -66,7 +66,11 @@ rule all:
 
 rule tables:
     input:
-        [f"results/tables/{name}.csv" for entries in cfg.studies.values() for name in entries],
+        [
+            f"results/tables/{name}.csv"
+            for entries in cfg.studies.values()
+            for name in entries
+        ],
 
 
 include: "workflow/rules/assets.smk"

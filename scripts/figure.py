@@ -12,11 +12,10 @@ with job(snakemake):
     from wordsens.figures.captions import write_caption
     from wordsens.plugins import load_plugins
     from wordsens.results import read_table
-    from wordsens.studies import figure_kinds
+    from wordsens.studies import figure_module
 
     load_plugins(snakemake.config.get("plugins"))
-    name, options = snakemake.params.kind, snakemake.params.options
-    kind = figure_kinds()[name].part(f"figures.{name}")
+    kind, options = figure_module(snakemake.params.kind), snakemake.params.options
     tables = {Path(path).stem: read_table(path) for path in snakemake.input}
     write_caption(kind, tables, options, snakemake.output.caption)
     draw(kind, tables, options, Path(snakemake.output.pdf).with_suffix(""))

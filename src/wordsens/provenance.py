@@ -14,8 +14,10 @@ from pathlib import Path
 
 PACKAGE = "wordsens"
 MAPS = "wordsens.maps"  # whose package file is the registry of maps
-# What no result can depend on: the package's own file only forwards names, progress only speaks.
-WITHOUT_EFFECT = (PACKAGE, "wordsens.progress")
+# What no result can depend on: the package's own file only forwards names, progress only speaks,
+# and plugins count with their own content.
+WITHOUT_EFFECT = (PACKAGE, "wordsens.progress", "wordsens.plugins")
+STUDIES = "wordsens.studies"  # what lies directly in it declares; what computes lies deeper
 ROOT = Path(__file__).resolve().parent
 
 
@@ -26,7 +28,7 @@ def fingerprint(*entries: str | Path, map: str | None = None) -> str:
     Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
     A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
     dot ("wordsens.maps.") as an import of all below it, which covers registries that import by
-    name.  Modules ``WITHOUT_EFFECT`` on any result are left out.
+    name.  Modules ``WITHOUT_EFFECT`` on any result and declarations of studies are left out.
 
     With ``map``, code that uses the registry of maps uses that map alone: the modules of the
     others count only where they are imported by their own names.
@@ -56,7 +58,7 @@ def _closure(entries: tuple[str | Path, ...], map: str | None) -> dict[str, Path
         waiting += _files(str(entry))
     while waiting:
         name, path = waiting.pop()
-        if name in found or name in WITHOUT_EFFECT:
+        if name in found or name in WITHOUT_EFFECT or _declares(name):
             continue
         found[name] = path
         imports = _read(path)[1]
@@ -67,6 +69,11 @@ def _closure(entries: tuple[str | Path, ...], map: str | None) -> dict[str, Path
         for imported in imports:
             waiting += _files(imported)
     return found
+
+
+def _declares(name: str) -> bool:
+    """Whether a module only says what a kind of study is, from which jobs get whole parameters."""
+    return name == STUDIES or name.rpartition(".")[0] == STUDIES
 
 
 def _files(module: str) -> Iterator[tuple[str, Path]]:

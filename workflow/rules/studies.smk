@@ -59,17 +59,19 @@ for study in cfg.kinds.values():
                 f"results/logs/{pattern}.log",
             benchmark:
                 f"results/benchmarks/{pattern}.tsv"
-            conda:
-                ENVIRONMENT
             wildcard_constraints:
                 **{study.role: names},
                 **{axis: PATTERNS[kind] for axis, kind in study.axes.items()},
-            threads: cfg.threads
             group:
                 study.group
+            conda:
+                ENVIRONMENT
+            threads: cfg.threads
             resources:
                 mem_mb=partial(memory, study),
-                runtime=partial(lambda study, wildcards, attempt: attempt * study.minutes, study),
+                runtime=partial(
+                    lambda study, wildcards, attempt: attempt * study.minutes, study
+                ),
                 gpu=gpus * study.gpu,
             params:
                 kind=study.kind,
@@ -85,24 +87,24 @@ for study in cfg.kinds.values():
         input:
             unpack(partial(needed, study)) if not study.axes else partial(cells, study),
         output:
+            **pages_of(study, table),
             table=report(
                 f"results/tables/{table}.csv",
                 caption="../report/table.rst",
                 category="Tables",
                 labels={"table": table},
             ),
-            **pages_of(study, table),
         log:
             f"results/logs/{study.kind}_table/{table}.log",
         benchmark:
             f"results/benchmarks/{study.kind}_table/{table}.tsv"
-        conda:
-            ENVIRONMENT
         wildcard_constraints:
             **{study.role: names},
-        threads: 1 if study.axes else cfg.threads
         group:
             "figures" if study.axes else None
+        conda:
+            ENVIRONMENT
+        threads: 1 if study.axes else cfg.threads
         resources:
             mem_mb=2000 if study.axes else partial(memory, study),
             runtime=30 if study.axes else study.minutes,

@@ -15,9 +15,9 @@ from typing import Any
 from wordsens.config.assembly import assembled
 from wordsens.config.cross import CrossCheck
 from wordsens.config.model import Asset, Config, Dataset, Figure, typed
+from wordsens.config.report import with_report
 from wordsens.errors import UserError
 from wordsens.plugins import load_plugins
-from wordsens.config.report import with_report
 from wordsens.yamls import yaml_mistake
 
 __all__ = [

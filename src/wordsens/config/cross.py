@@ -34,7 +34,6 @@ RULES = (
 )
 
 
-
 def reserved() -> set[str]:
     """Names of rules."""
     made = {f"{kind}_{what}" for kind in kinds() for what in ("cell", "table")}

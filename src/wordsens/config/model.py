@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
 from wordsens.studies import Study, kinds
 from wordsens.yamls import Plain
 

@@ -22,7 +22,9 @@ SUBJECTS = ("map", "encoder", "model", "weights", "dataset")
 LISTED = 8  # more values than that are given as a range
 
 
-def caption(kind: ModuleType, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any]) -> str:
+def caption(
+    kind: ModuleType, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any]
+) -> str:
     """One paragraph on the kind and one per table, in the order of the panels; plain text."""
     described = (kind.__doc__ or "").strip()
     paragraphs = [" ".join(part.split()) for part in described.split("\n\n")]
@@ -32,7 +34,10 @@ def caption(kind: ModuleType, tables: Mapping[str, pd.DataFrame], options: Mappi
 
 
 def write_caption(
-    kind: ModuleType, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], path: str | Path
+    kind: ModuleType,
+    tables: Mapping[str, pd.DataFrame],
+    options: Mapping[str, Any],
+    path: str | Path,
 ) -> None:
     """Write ``caption`` as reStructuredText for the report, beside its final name first."""
     write_text(path, _escaped(caption(kind, tables, options)))

@@ -120,6 +120,23 @@ def register(cls: type[FeatureMap]) -> None:
 
 
 def declared():
-    opts = {"rf": ("width", "activation"), "drf": ("depth", "width", "activation"), "qkv": ("heads", "head_dim")}
-    return {n: type(n, (), dict(name=n, options=opts.get(n, ()), wide=n in ("rf", "drf"),
-        studies=("sensitivity",) if n == "drf" else ("sensitivity", "generalization", "vocabulary"))) for n in MAPS}
+    opts = {
+        "rf": ("width", "activation"),
+        "drf": ("depth", "width", "activation"),
+        "qkv": ("heads", "head_dim"),
+    }
+    return {
+        n: type(
+            n,
+            (),
+            dict(
+                name=n,
+                options=opts.get(n, ()),
+                wide=n in ("rf", "drf"),
+                studies=("sensitivity",)
+                if n == "drf"
+                else ("sensitivity", "generalization", "vocabulary"),
+            ),
+        )
+        for n in MAPS
+    }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 
 from wordsens.errors import UserError
 from wordsens.studies.base import Study
 
-__all__ = ["GROUP", "Study", "figure_kinds", "kind_named", "kinds", "register"]
+__all__ = ["GROUP", "Study", "figure_kinds", "figure_module", "kind_named", "kinds", "register"]
 
 GROUP = "wordsens.studies"  # entry points of installed packages
 # In the order of the configuration's sections and of the documentation.
@@ -72,6 +73,14 @@ def kind_named(name: str) -> type[Study]:
     if name not in known:
         raise UserError(f"kind of study {name!r}: allowed are {', '.join(known)}")
     return known[name]
+
+
+def figure_module(name: str) -> ModuleType:
+    """The module that draws a kind of figure; ``UserError`` names the known kinds."""
+    known = figure_kinds()
+    if name not in known:
+        raise UserError(f"figure kind {name!r}: allowed are {', '.join(known)}")
+    return known[name].part(f"figures.{name}")
 
 
 def figure_kinds() -> dict[str, type[Study]]:

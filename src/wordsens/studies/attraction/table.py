@@ -27,9 +27,7 @@ def tables(cell: Mapping[str, Any], inputs: Mapping[str, str], device: str) -> d
     title = cell.get("title")
     if title is not None:
         ids = encoder.tokenize([title])[0]
-        other = attraction_table(
-            model, ids, cell["title_position"], key=f"{key}.title", **options
-        )
+        other = attraction_table(model, ids, cell["title_position"], key=f"{key}.title", **options)
         shown = ["attention", "attention_to_word"]
         table = pd.concat(
             [

@@ -45,9 +45,7 @@ def run(
     stream = Stream(cell["seed"], "layers", **names)
     # The same texts whatever the weights, so that the two are compared on one sample.
     texts = Stream(cell["seed"], "layers", dataset=cell["dataset"], n=n)
-    ids, indices = draw_tokens(
-        inputs["data"], n, trials, texts, special=n - words, key=key
-    )
+    ids, indices = draw_tokens(inputs["data"], n, trials, texts, special=n - words, key=key)
     layers = chosen_layers(cell["layers"], encoder.layers)
     sets = chosen_sets(cell["positions"], 1, words, texts.child("positions"))
     tokens = torch.from_numpy(ids.astype(np.int64))

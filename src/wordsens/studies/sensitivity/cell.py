@@ -14,7 +14,7 @@ from wordsens.maps import MapOptions, map_class
 from wordsens.maps.random_features import DeepRandomFeatures
 from wordsens.progress import portion
 from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
-from wordsens.studies.draws import cell_stream
+from wordsens.studies.sensitivity.draws import cell_stream
 
 CELL_BYTES = 1 << 30  # bases of lazy matrices held at once, roughly
 
@@ -25,8 +25,8 @@ def run(
     """Measure the word sensitivity (4) of ``trials`` samples with a fresh map each.
 
     ``cell`` holds the parameters that config.yaml gives a sweep and its point; ``data`` among the
-    inputs is the embeddings file, absent for synthetic Gaussian samples.  Returns the per-trial arrays and the
-    attributes of the cell file.  Raises ``UserError`` for samples that do not fit.
+    inputs is the embeddings file, absent for synthetic Gaussian samples.  Returns the per-trial
+    arrays and the attributes of the cell file.  Raises ``UserError`` for samples that do not fit.
     """
     cls = map_class(cell["map"])
     n, d, words, trials = cell["n"], cell["d"], cell["words"], cell["trials"]

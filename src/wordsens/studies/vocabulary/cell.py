@@ -27,7 +27,7 @@ from wordsens.search.vocabulary import (
     VocabularySensitivity,
     vocabulary_sensitivity,
 )
-from wordsens.studies.draws import cell_stream
+from wordsens.studies.sensitivity.draws import cell_stream
 from wordsens.studies.vocabulary.lists import LISTS
 
 AROUND = 4  # word pieces of context shown on either side
@@ -38,11 +38,12 @@ def run(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Measure ``trials`` samples; returns the per-trial arrays and the attributes of the cell file.
 
-    ``cell`` holds the parameters that config.yaml gives a vocabulary study and its point; among the
-    inputs ``data`` is the embeddings file and ``vocabulary`` the encoder's.  Arrays (trials,): sup and sup_in_ball
-    over all positions, first and first_in_ball at the first position, continuous and bound the
-    supremum over the ball there as ``word_sensitivity`` finds it, NaN without ``compare``; the
-    lists of substitutions (trials, top) as top_… and top_in_ball_…, padded with the word "".
+    ``cell`` holds the parameters that config.yaml gives a vocabulary study and its point; among
+    the inputs ``data`` is the embeddings file and ``vocabulary`` the encoder's. Arrays
+    (trials,): sup and sup_in_ball over all positions, first and first_in_ball at the first
+    position, continuous and bound the supremum over the ball there as ``word_sensitivity``
+    finds it, NaN without ``compare``; the lists of substitutions (trials, top) as top_… and
+    top_in_ball_…, padded with the word "".
     """
     key = f"vocabulary.{cell.get('study', '')}"
     n, d, trials = cell["n"], cell["d"], cell["trials"]

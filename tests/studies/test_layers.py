@@ -11,8 +11,9 @@ import pytest
 
 from wordsens.data.embeddings import SCHEMA_VERSION
 from wordsens.errors import UserError
-from wordsens.experiments.layers import layers_table, run_cell
 from wordsens.results import write_cell
+from wordsens.studies.layers.cell import run
+from wordsens.studies.layers.table import layers_table
 
 CELL = {
     **{"study": "x", "seed": 1, "encoder": "tiny", "dataset": "mine", "n": 8, "trials": 2},
@@ -40,7 +41,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_arrays_table_and_reading_back(data: Path, tiny_bert: Path, tmp_path: Path) -> None:
     paths = []
     for weights in ("pretrained", "random"):
-        arrays, attributes = run_cell(CELL | {"weights": weights}, data, tiny_bert, "cpu")
+        arrays, attributes = run(
+            CELL | {"weights": weights}, {"data": data, "encoder": tiny_bert}, "cpu"
+        )
         assert arrays["sup"].shape == (2, 4)
         assert arrays["sup_by_position"].shape == (2, 1, 4)
         paths.append(tmp_path / f"{weights}.h5")
@@ -59,22 +62,22 @@ def test_arrays_table_and_reading_back(data: Path, tiny_bert: Path, tmp_path: Pa
 def test_a_trial_does_not_depend_on_the_number_of_trials(data: Path, tiny_bert: Path) -> None:
     for weights in ("pretrained", "random"):
         cell = CELL | {"weights": weights}
-        few, _ = run_cell(cell, data, tiny_bert, "cpu")
-        more, _ = run_cell(cell | {"trials": 3}, data, tiny_bert, "cpu")
+        few, _ = run(cell, {"data": data, "encoder": tiny_bert}, "cpu")
+        more, _ = run(cell | {"trials": 3}, {"data": data, "encoder": tiny_bert}, "cpu")
         assert np.allclose(more["sup"][:2], few["sup"], rtol=1e-4)
         assert not np.allclose(more["sup"][0, 1:], more["sup"][1, 1:], rtol=1e-4)
 
 
 def test_mistakes_are_one_line(data: Path, tiny_bert: Path) -> None:
     with pytest.raises(UserError, match=r"layers\.x\.n: is 65, .* positions for 64 tokens"):
-        run_cell(CELL | {"n": 65}, data, tiny_bert, "cpu")
+        run(CELL | {"n": 65}, {"data": data, "encoder": tiny_bert}, "cpu")
     with pytest.raises(
         UserError, match=r"layers\.x\.n: is 2, all of it special tokens; allowed: 3"
     ):
-        run_cell(CELL | {"n": 2}, data, tiny_bert, "cpu")
+        run(CELL | {"n": 2}, {"data": data, "encoder": tiny_bert}, "cpu")
     with pytest.raises(UserError, match=r"layers\.x\.n: is 15, .* has 14 tokens"):
-        run_cell(CELL | {"n": 15}, data, tiny_bert, "cpu")
+        run(CELL | {"n": 15}, {"data": data, "encoder": tiny_bert}, "cpu")
     with pytest.raises(UserError, match=r"layers \[9\]: the encoder has layers 0 to 3"):
-        run_cell(CELL | {"layers": [9]}, data, tiny_bert, "cpu")
+        run(CELL | {"layers": [9]}, {"data": data, "encoder": tiny_bert}, "cpu")
     with pytest.raises(UserError, match="position"):
-        run_cell(CELL | {"positions": [6]}, data, tiny_bert, "cpu")
+        run(CELL | {"positions": [6]}, {"data": data, "encoder": tiny_bert}, "cpu")

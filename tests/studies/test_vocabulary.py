@@ -13,19 +13,19 @@ import pandas as pd
 import pytest
 import torch
 
+from tests.figures.drawing import draw
 from wordsens.data.embeddings import open_embeddings, write_embeddings
 from wordsens.data.encoders import Encoder
 from wordsens.data.tokens import TokenSamples
 from wordsens.data.vocabulary import make_vocabulary, open_vocabulary
 from wordsens.errors import UserError
-from wordsens.experiments import sensitivity
-from wordsens.experiments.vocabulary import run_cell
-from wordsens.experiments.vocabulary_table import page, words_table
-from wordsens.figures import draw
-from wordsens.figures.vocabulary import figure, summarise
 from wordsens.maps import map_class
 from wordsens.randomness import Stream
 from wordsens.results import read_cell, trials_table, write_cell
+from wordsens.studies.sensitivity import cell as sensitivity
+from wordsens.studies.vocabulary import cell as vocabulary
+from wordsens.studies.vocabulary.figures.vocabulary import figure, summarise
+from wordsens.studies.vocabulary.table import page, words_table
 
 CELL = {
     "study": "t",
@@ -58,7 +58,8 @@ def files(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 def run(files: tuple[Path, Path], **changes):
-    return run_cell({**CELL, **changes}, *files, "cpu")
+    inputs = dict(zip(("data", "vocabulary"), files, strict=True))
+    return vocabulary.run({**CELL, **changes}, inputs, "cpu")
 
 
 def drawn(cell: dict, trial: int):
@@ -115,7 +116,7 @@ def test_layer_zero_meets_the_sweep_of_the_same_seed(files, name) -> None:
     arrays, _ = run(files, map=name, vectors="layer0", positions="first")
     cell = {"sweep": "s", "seed": 5, "map": name, "dataset": "mine", "d": 16, "n": 9, "depth": 1}
     cell |= {"words": 1, "trials": 3, "positions": "first", "precision": "float64"}
-    sweep, _ = sensitivity.run_cell(cell, files[0], "cpu")
+    sweep, _ = sensitivity.run(cell, {"data": files[0]}, "cpu")
     assert np.array_equal(arrays["sample"], sweep["sample"])
     assert np.allclose(arrays["continuous"], sweep["sup"], rtol=1e-6)
     assert np.allclose(arrays["bound"], sweep["bound"], rtol=1e-6, equal_nan=True)

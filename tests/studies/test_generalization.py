@@ -10,15 +10,15 @@ import pytest
 import torch
 from scipy import stats
 
+from tests.figures.drawing import draw
 from wordsens.activations import activation
 from wordsens.errors import UserError
-from wordsens.experiments.generalization import joint_random_features, run_cell
-from wordsens.experiments.generalization_table import searches_table
-from wordsens.figures import draw
 from wordsens.glm import LeastSquares
 from wordsens.randomness import Stream
 from wordsens.results import write_cell
 from wordsens.search.goals import evaluation
+from wordsens.studies.generalization.cell import joint_random_features, run
+from wordsens.studies.generalization.table import searches_table
 
 CELL = {
     "study": "test",
@@ -104,7 +104,7 @@ def test_repeated_samples_have_equal_joint_features():
 
 @pytest.mark.parametrize("name", ["rf", "raf", "relu_raf", "qkv"])
 def test_cell_arrays(name):
-    arrays, attributes = run_cell({**CELL, "map": name}, None, "cpu")
+    arrays, attributes = run({**CELL, "map": name}, {}, "cpu")
     searches = 4 * 2 + 2 * 4
     assert {len(values) for values in arrays.values()} == {3}
     assert arrays["loss"].shape == arrays["err_retrained"].shape == (3, searches)
@@ -128,8 +128,8 @@ def test_cell_arrays(name):
 @pytest.mark.parametrize("name", ["rf", "raf"])
 def test_draws_depend_on_the_trial_alone(name):
     cell = {**CELL, "map": name}
-    many, _ = run_cell(cell, None, "cpu")
-    few, _ = run_cell({**cell, "trials": 1, "losses": ["features"], "tradeoff": []}, None, "cpu")
+    many, _ = run(cell, {}, "cpu")
+    few, _ = run({**cell, "trials": 1, "losses": ["features"], "tradeoff": []}, {}, "cpu")
     for key in ("f_x", "norm", "condition"):
         assert few[key][0] == pytest.approx(many[key][0], rel=1e-10)
     first = many["value"][0, (many["loss"][0] == "features") & (many["penalty"][0] == 0)]
@@ -141,12 +141,12 @@ def test_random_features_respect_the_line(seed):
     """(17), (21): error > (2 − γ)² − O(1/√n); the slack in √error is |1 − cosine| |y − f(X)|."""
     n = 24
     cell = {**CELL, "map": "rf", "n": n, "d": 16, "N": 40, "seed": seed}
-    arrays, _ = run_cell(cell, None, "cpu")
+    arrays, _ = run(cell, {}, "cpu")
     for mode in ("finetuned", "retrained"):
         slack = (2 - arrays["gamma"]) - np.sqrt(arrays[f"err_{mode}"])
         assert slack.max() < 1 / n**0.5
     # attention passes the line by more
-    arrays, _ = run_cell({**cell, "map": "raf", "d": 64}, None, "cpu")
+    arrays, _ = run({**cell, "map": "raf", "d": 64}, {}, "cpu")
     slack = (2 - arrays["gamma"]) - np.sqrt(arrays["err_finetuned"])
     assert slack.max() > 1.5 / n**0.5
 
@@ -154,16 +154,16 @@ def test_random_features_respect_the_line(seed):
 def test_largest_change_shrinks_with_n():
     def change(n):
         cell = {**CELL, "map": "rf", "n": n, "losses": ["change"], "penalties": [0], "tradeoff": []}
-        return run_cell(cell, None, "cpu")[0]["change"].mean()
+        return run(cell, {}, "cpu")[0]["change"].mean()
 
     assert change(64) < 0.7 * change(8)
 
 
 def test_unknown_map_and_loss_are_one_line():
     with pytest.raises(UserError, match="drf has no generalization"):
-        run_cell({**CELL, "map": "drf"}, None, "cpu")
+        run({**CELL, "map": "drf"}, {}, "cpu")
     with pytest.raises(UserError, match="'hinge' is not known"):
-        run_cell({**CELL, "losses": ["hinge"]}, None, "cpu")
+        run({**CELL, "losses": ["hinge"]}, {}, "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def table(tmp_path_factory):
     paths = []
     for N in (10, 15):
         losses = ["features", "alignment", "error_finetuned", "error_retrained", "change"]
-        arrays, attributes = run_cell({**CELL, "N": N, "losses": losses}, None, "cpu")
+        arrays, attributes = run({**CELL, "N": N, "losses": losses}, {}, "cpu")
         paths.append(folder / f"{N}.h5")
         write_cell(paths[-1], arrays, attributes)
     return searches_table(paths)
