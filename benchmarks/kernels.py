@@ -84,7 +84,7 @@ def launches() -> list[tuple[Any, dict[str, Any]]]:
                     v = seen.tokens[:, :, None].expand(1, 1, candidates, 1, d)
                     assert isinstance(seen, AttentionView)
                     with _planned(large):
-                        attention_triton.value_and_grad(seen, v)
+                        attention_triton.value_and_grad(seen.constants, v)
         for count in (1, 8, 32):
             x, basis = torch.zeros(1, count, 512), torch.zeros(1, 48, 512)
             orthogonal_triton.sweep(x, basis)

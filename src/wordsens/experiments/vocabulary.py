@@ -92,13 +92,7 @@ def run_cell(
 
 def _draw(cell: Mapping[str, Any], X: torch.Tensor, stream: Stream) -> FeatureMap:
     """The trial's map, as a sweep draws it."""
-    width = cell.get("width")
-    options = MapOptions(
-        width=width if isinstance(width, int) else None,
-        activation=cell.get("activation") or "relu",
-        heads=cell.get("heads") or 1,
-        head_dim=cell.get("head_dim"),
-    )
+    options = MapOptions.of({**cell, "depth": 1})
     n, d = X.shape
     drawn = map_class(cell["map"]).draw((n, d), [stream], options, dtype=X.dtype, device=X.device)
     drawn.batch = None  # one draw, one sample
@@ -111,7 +105,7 @@ def _continuous(
     """The search over the ball at one position, from the starts that a sweep would draw."""
     sets = position[:, None]
     n, d = X.shape
-    effort = layer.effort_for(n, d, layer.options)
+    effort = layer.effort_for(n, d, layer.chosen)
     found = search(layer, layer.view(X[None], sets), sets, [stream], effort, n)
     return summarise([found], sets, single=True)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention import AttentionMap, Projection
-from wordsens.maps.base import DEFAULTS, MapOptions
-from wordsens.maps.normalization import Softmax
+from wordsens.maps.attention import AttentionMap, Projection, Softmax
+from wordsens.maps.declaration import DEFAULTS, MapOptions
 from wordsens.randomness import Stream
 
 
@@ -20,7 +18,9 @@ class QueryKeyValueFeatures(AttentionMap):
     drawn with entries N(0, 1/d), so that scores have unit variance up to √(d'/d).
     """
 
-    name = "qkv"
+    name, title, short = "qkv", "Queries, keys and values (QKV)", "QKV"
+    options = frozenset({"heads", "head_dim"})
+    weight_names = ("WQ", "WK", "WV")
     normalization = Softmax()
 
     def __init__(self, WQ: torch.Tensor, WK: torch.Tensor, WV: torch.Tensor) -> None:

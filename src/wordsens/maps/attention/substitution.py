@@ -1,6 +1,6 @@
-"""The squared change of a map's output under every substitution of a word, position by position.
+"""The squared change of an attention layer under every substitution of a word, exactly.
 
-Attention maps evaluate every substitution exactly.  Rows j ≠ i are a few matrix products for all
+Rows j ≠ i are a few matrix products for all
 positions and words together (``kernels.vocabulary``).  Row i asks with the new word's query: with
 G_v the output and q_vk the weights over all n keys, π_v the weight of the new word beside them and
 ε = (1 − π_v) q_vi,
@@ -13,29 +13,22 @@ pairs, (row, position) and (word, position), are computed over the other keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
-
+from wordsens.deferred import torch
 from wordsens.kernels import fused
 from wordsens.kernels.vocabulary import changed_rows, changed_rows_expanded, expand
-from wordsens.maps import FeatureMap
-from wordsens.maps.attention import AttentionMap, AttentionState
+from wordsens.maps.attention.state import AttentionState
+from wordsens.maps.substitution import BLOCK_BYTES, Squares, Substitution
 
 HEAVY = 1 / 8  # a pair (row, position) of more weight is computed over the other keys
 FEW = 8  # so many positions are cheaper term by term than by an expansion
 EXPANSION_BYTES = 1 << 29  # what the position side of a block may take, roughly
-BLOCK_BYTES = 1 << 26  # and the word side, which should fit the caches
-
-Squares = Callable[[torch.Tensor], torch.Tensor]  # words (V, d) ↦ ‖φ(X^i(e_v − x_i)) − φ(X)‖²
 
 
-class AttentionSubstitution:
-    """Substitutions in a sample seen through an attention layer."""
+class AttentionSubstitution(Substitution):
+    """Substitutions in one sample seen through an attention layer, all of them exactly."""
 
-    def __init__(self, layer: AttentionMap, X: torch.Tensor) -> None:
-        self.layer, self.X = layer, X
-        self.state = layer.state(X[None])
+    def __init__(self, state: AttentionState) -> None:
+        self.state, self.X = state, state.X[0]
         self.heads = self.state.scores.shape[1]
         self.norm = torch.linalg.vector_norm(self.state.output)
 
@@ -50,12 +43,12 @@ class AttentionSubstitution:
         return max(1, scale * BLOCK_BYTES // (floats * self.X.element_size()))
 
     def block(self, positions: torch.Tensor) -> Squares:
-        layer = self.layer
-        heads = [_Head(self.state, h, positions) for h in range(self.heads)]
+        state = self.state
+        heads = [_Head(state, h, positions) for h in range(self.heads)]
 
         def squares(words: torch.Tensor) -> torch.Tensor:
             tokens = words[None, None]
-            keys, queries, values = layer.key(tokens), layer.query(tokens), layer.value(tokens)
+            keys, queries, values = state.key(tokens), state.query(tokens), state.value(tokens)
             total = words.new_zeros(len(positions), len(words))
             for h, head in enumerate(heads):
                 total += head.squares(*(_head(x, h) for x in (keys, queries, values)))
@@ -75,7 +68,7 @@ class _Head:
         def mine(x: torch.Tensor) -> torch.Tensor:
             return _head(x, head)
 
-        self.normalization = state.layer.normalization
+        self.normalization = state.normalization
         self.positions = positions
         self.queries, self.keys, self.values = map(mine, (state.queries, state.keys, state.values))
         self.summary, self.output = mine(state.summary), mine(state.output)
@@ -161,29 +154,3 @@ class _Head:
 def _head(x: torch.Tensor, head: int) -> torch.Tensor:
     """One head of (1, H, …); all heads share what has a single one."""
     return x[0, head if x.shape[1] > 1 else 0]
-
-
-class WordByWord:
-    """Substitutions through the one-token view of any map, one position at a time."""
-
-    def __init__(self, map: FeatureMap, X: torch.Tensor) -> None:
-        self.map, self.X = map, X
-        self.view = map.view(X[None], torch.zeros(1, 1, dtype=torch.long, device=X.device))
-        self.norm = self.view.norm[0, 0]
-
-    def positions_at_once(self, count: int) -> int:
-        return 1
-
-    def words_at_once(self, positions: int) -> int:
-        size = self.view.features(self.view.tokens[:, :, None]).numel()
-        return max(1, BLOCK_BYTES // (4 * size * self.X.element_size()))
-
-    def block(self, positions: torch.Tensor) -> Squares:
-        view = self.map.view(self.X[None], positions[:, None])
-        before = view.features(view.tokens[:, :, None])
-
-        def squares(words: torch.Tensor) -> torch.Tensor:
-            gap = view.features(words[None, None, :, None]) - before
-            return (gap * gap).flatten(3).sum(-1)[0]
-
-        return squares
