@@ -28,7 +28,7 @@ from triton.backends.compiler import GPUTarget
 import wordsens
 from wordsens.kernels import attention_triton, orthogonal_triton, vocabulary_triton
 from wordsens.maps import position_sets
-from wordsens.maps.attention import AttentionView
+from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.raf import RandomAttentionFeatures
 
 TYPES = {torch.float32: "*fp32", torch.int64: "*i64"}

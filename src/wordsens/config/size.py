@@ -20,7 +20,8 @@ def least_bytes(cell: Mapping[str, Any]) -> int:
     """
     n, d = cell["n"], cell["d"]
     size = 8 if cell.get("precision") == "float64" else 4
-    cls, options = map_class(cell["map"]), MapOptions.of(cell)
+    cls = map_class(cell["map"])
+    options = MapOptions.of(cell, cls.options)
     features = cls.feature_count(n, d, options)
     numbers = n * d + features + cls.score_count(n, d, options)
     if "N" not in cell:

@@ -3,7 +3,7 @@
 from wordsens.maps.base import FeatureMap, position_sets
 from wordsens.maps.build import build_map
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
-from wordsens.maps.registry import MAPS, declared, map_class, register
+from wordsens.maps.registry import MAPS, declared, is_map, map_class, register
 
 __all__ = [
     "DEFAULTS",
@@ -14,6 +14,7 @@ __all__ = [
     "MapOptions",
     "build_map",
     "declared",
+    "is_map",
     "map_class",
     "position_sets",
     "register",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.maps.autograd import AutogradView
 from wordsens.maps.declaration import DEFAULTS, Declaration, MapOptions
-from wordsens.maps.substitution import Substitution, WordByWord
 from wordsens.perturbation import OneTokenView, Perturbation
 from wordsens.randomness import Stream
+
+if TYPE_CHECKING:
+    from wordsens.maps.attention.state import AttentionState
 
 CHUNK_BYTES = 1 << 24  # samples mapped at once
 
@@ -96,9 +98,12 @@ class FeatureMap(Declaration, ABC):
         """
         return AutogradView(self.features, X, sets)
 
-    def substitution(self, X: torch.Tensor) -> Substitution:
-        """What every word of a vocabulary does in a sample X (n, d), word by word by default."""
-        return WordByWord(lambda sets: self.view(X[None], sets), X)
+    def attention(self, X: torch.Tensor) -> AttentionState | None:
+        """A sample X (n, d) seen through the attention layer that the map is; None for others.
+
+        With it every substitution of a word is found by matrix products (``search.vocabulary``).
+        """
+        return None
 
     @classmethod
     def draw_view(

@@ -29,12 +29,14 @@ def build_map(
     head_dim: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str = "cpu",
+    **more: Any,
 ) -> FeatureMap:
     """A feature map with given or freshly drawn weights, in float64 unless ``dtype`` says else.
 
     ``weights`` by name: ``V1`` (rf), ``V1`` … ``VL`` (drf), ``W`` (raf, relu_raf), ``WQ``,
     ``WK``, ``WV`` (qkv).  Without weights they are drawn from the stream named by ``seed``: rf
-    and drf need ``n`` and ``d`` (width ``k``, default n·d), the attention maps ``d``.
+    and drf need ``n`` and ``d`` (width ``k``, default n·d), the attention maps ``d``.  ``more`` are
+    options that only this map has.
     Raises ``UserError`` for unknown names, missing sizes and options that the map does not have.
     """
     cls = map_class(name)
@@ -45,17 +47,18 @@ def build_map(
     dtype = torch.float64 if dtype is None else dtype
     if dtype not in (torch.float32, torch.float64):
         raise UserError(f"dtype = {dtype} must be torch.float32 or torch.float64")
-    options = MapOptions(k, depth or 1, activation, heads, head_dim)
+    options = MapOptions(k, depth or 1, activation, heads, head_dim, more)
     given: dict[str, tuple[str, Any]]
     given = {"k": ("width", k), "depth": ("depth", depth), "head_dim": ("head_dim", head_dim)}
     given["heads"] = ("heads", None if heads == DEFAULTS.heads else heads)
     given["activation"] = ("activation", None if activation == DEFAULTS.activation else activation)
+    given |= {word: (word, value) for word, value in more.items()}
     for word, (option, value) in given.items():
         if value is not None and option not in cls.options:
             having = [other for other, each in declared().items() if option in each.options]
             raise UserError(
-                f"{word} = {value} was given, but map {name} has none; only for "
-                f"{' and '.join(having)}"
+                f"{word} = {value} was given, but map {name} has none; "
+                + (f"only for {' and '.join(having)}" if having else "no map has it")
             )
     if weights is not None:
         return cls.with_weights(weights, options, dtype=dtype, device=device)

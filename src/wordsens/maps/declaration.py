@@ -5,8 +5,8 @@ Nothing here computes, and nothing imports Torch: a workflow reads it whenever i
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 
@@ -39,6 +39,9 @@ class LossEffort:
     settle: int = 0
 
 
+WORDS = ("D", "d")  # what a configuration calls a width n·d and a head_dim d
+
+
 @dataclass(frozen=True)
 class MapOptions:
     """What distinguishes maps of one name; each map reads the fields that it has.
@@ -48,6 +51,7 @@ class MapOptions:
     activation  ϕ by name
     heads       attention heads
     head_dim    d', the dimension of queries and keys; None for d
+    more        options that only one map has, by name
     """
 
     width: int | None = None
@@ -55,13 +59,18 @@ class MapOptions:
     activation: str = "relu"
     heads: int = 1
     head_dim: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cell: Mapping[str, Any]) -> MapOptions:
-        """The options in the parameters of a cell; absent, None, "D" and "d" are the defaults."""
-        given = {field.name: cell.get(field.name) for field in fields(cls)}
-        words = {"width": "D", "head_dim": "d"}
-        return cls(**{key: x for key, x in given.items() if x is not None and x != words.get(key)})
+    def of(cls, cell: Mapping[str, Any], names: Iterable[str]) -> MapOptions:
+        """The options of these names in the parameters of a cell.
+
+        Those that are absent or None, a width "D" and a head_dim "d" have their defaults.
+        """
+        own = {field.name for field in fields(cls)} - {"more"}
+        given = {name: cell[name] for name in names if cell.get(name) not in (None, *WORDS)}
+        more = {name: value for name, value in given.items() if name not in own}
+        return cls(**{name: x for name, x in given.items() if name in own}, more=more)
 
 
 DEFAULTS = MapOptions()
@@ -85,12 +94,13 @@ class Declaration:
 
     name           by which configurations and ``build_map`` call it
     title, short   in titles of figures and as an index of symbols; both ``name`` by default
-    options        names of the fields of ``MapOptions`` that it takes
+    options        names of the options that it takes: fields of ``MapOptions``, or its own
     needs          those of them without which a sweep of it says nothing
     sizes          of "n", "d": what ``build_map`` must know to draw its weights
     weight_names   what ``build_map(weights=…)`` takes, in the order of the constructor
     studies        kinds of study it can be in
     falls          its word sensitivity falls as a power of n, a straight line on log–log axes
+    coincide       it hardly depends on d, so that curves of several d lie on each other
     sets_per_view  position sets that ``view`` takes at once; None for any number
     joint_training the features of a training set come with the view, from one joint draw
     effort         of a search for the supremum, where ``effort_for`` is not overridden
@@ -99,12 +109,13 @@ class Declaration:
     name: ClassVar[str]
     title: ClassVar[str]
     short: ClassVar[str]
-    options: ClassVar[frozenset[str]] = frozenset()
-    needs: ClassVar[frozenset[str]] = frozenset()
+    options: ClassVar[Collection[str]] = ()
+    needs: ClassVar[tuple[str, ...]] = ()
     sizes: ClassVar[tuple[str, ...]] = ("d",)
     weight_names: ClassVar[tuple[str, ...]] = ("W",)
     studies: ClassVar[Container[str]] = EVERY
     falls: ClassVar[bool] = False
+    coincide: ClassVar[bool] = False
     sets_per_view: ClassVar[int | None] = None
     joint_training: ClassVar[bool] = False
     effort: ClassVar[Effort] = Effort(starts=24, anneal=0, steps=50, halve=8)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention import AttentionMap, Projection, Softmax
+from wordsens.maps.attention.layer import AttentionMap
+from wordsens.maps.attention.normalization import Softmax
+from wordsens.maps.attention.state import Projection
 from wordsens.maps.declaration import DEFAULTS, MapOptions
 from wordsens.randomness import Stream
 
@@ -18,8 +20,10 @@ class QueryKeyValueFeatures(AttentionMap):
     drawn with entries N(0, 1/d), so that scores have unit variance up to √(d'/d).
     """
 
-    name, title, short = "qkv", "Queries, keys and values (QKV)", "QKV"
-    options = frozenset({"heads", "head_dim"})
+    name = "qkv"
+    title = "Queries, keys and values (QKV)"
+    short = "QKV"
+    options = ("heads", "head_dim")
     weight_names = ("WQ", "WK", "WV")
     normalization = Softmax()
 

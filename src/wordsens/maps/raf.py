@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention import AttentionMap, Normalization, Projection, ReLU, Softmax
+from wordsens.maps.attention.layer import AttentionMap
+from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
+from wordsens.maps.attention.state import Projection
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 from wordsens.randomness import Stream
 
@@ -14,7 +16,9 @@ from wordsens.randomness import Stream
 class RandomAttentionFeatures(AttentionMap):
     """φ(X) = softmax(X W Xᵀ / √d) X with W_ij ~ N(0, 1/d) iid (3); W is (d, d) or (T, d, d)."""
 
-    name, title, short = "raf", "Random attention (RAF)", "RAF"
+    name = "raf"
+    title = "Random attention (RAF)"
+    short = "RAF"
     normalization: Normalization = Softmax()
 
     def __init__(self, W: torch.Tensor) -> None:
@@ -47,7 +51,9 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     A row whose scores are all ≤ 0 outputs zero, as in the published scripts.
     """
 
-    name, title, short = "relu_raf", "Random attention with ReLU (ReLU-RAF)", "ReLU-RAF"
+    name = "relu_raf"
+    title = "Random attention with ReLU (ReLU-RAF)"
+    short = "ReLU-RAF"
     effort = Effort(starts=24, anneal=40, steps=120)  # along ridges the best start shows late
     normalization: Normalization = ReLU()
 

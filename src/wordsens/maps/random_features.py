@@ -8,7 +8,7 @@ D × D matrix exists, and no conditioning is needed between tokens.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -32,9 +32,11 @@ class DeepRandomFeatures(FeatureMap):
     β solves E ϕ²(√β ρ) = 1 (7).  ``layers`` are Gaussian matrices with a common batch.
     """
 
-    name, title, short = "drf", "Deep random features (DRF)", "DRF"
-    options = frozenset({"width", "depth", "activation"})
-    needs = frozenset({"depth"})
+    name = "drf"
+    title = "Deep random features (DRF)"
+    short = "DRF"
+    options: ClassVar[Collection[str]] = ("depth", "width", "activation")
+    needs: ClassVar[tuple[str, ...]] = ("depth",)
     sizes = ("n", "d")
     studies: ClassVar[Container[str]] = frozenset({"sensitivity"})
     falls = True
@@ -252,11 +254,14 @@ class DeepRandomFeatures(FeatureMap):
 class RandomFeatures(DeepRandomFeatures):
     """φ(X) = ϕ(V flat(X)), V k×D with iid N(0, 1/D) entries (1)."""
 
-    name, title, short = "rf", "Random features (RF)", "RF"
-    options = frozenset({"width", "activation"})
-    needs = frozenset[str]()
+    name = "rf"
+    title = "Random features (RF)"
+    short = "RF"
+    options = ("width", "activation")
+    needs = ()
     weight_names = ("V1",)
     studies = EVERY
+    coincide = True
     joint_training = True
 
     @classmethod

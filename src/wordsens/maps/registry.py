@@ -48,6 +48,11 @@ def register(cls: Map) -> Map:
     return cls
 
 
+def is_map(value: object) -> bool:
+    """Whether something is a class of maps with a name of its own."""
+    return isinstance(value, type) and issubclass(value, FeatureMap) and "name" in vars(value)
+
+
 def place(cls: type) -> str:
     """Where a class is defined: file and name, or its module where there is no file."""
     module = sys.modules.get(cls.__module__)

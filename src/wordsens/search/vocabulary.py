@@ -2,8 +2,8 @@
 
     ‖φ(X with x_i → e_v) − φ(X)‖ / ‖φ(X)‖        for every position i and word v
 
-A vocabulary is finite, so nothing is searched: every substitution is evaluated, as the map knows
-best (``FeatureMap.substitution``), and the largest are kept.
+A vocabulary is finite, so nothing is searched: every substitution is evaluated (``substitution``),
+and the largest are kept.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from wordsens.maps import FeatureMap
 from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
+from wordsens.search.substitution import AttentionSubstitution, WordByWord
 
 SHOWN = 10  # substitutions listed where nothing else is asked for
 
@@ -99,7 +100,8 @@ def vocabulary_sensitivity(
     if top is not None and top < 1:
         raise UserError(f"top = {top} must be at least 1")
     sets = chosen_sets(positions, 1, len(X), Stream(seed, "positions")).to(X.device)
-    source = map.substitution(X)
+    state = map.attention(X)
+    source = WordByWord(map, X) if state is None else AttentionSubstitution(state)
     chosen = sets[:, 0]
     at_once = 1 if callable(vocabulary) else source.positions_at_once(len(chosen))
     words = None if callable(vocabulary) else _checked(vocabulary, X)

@@ -1,16 +1,10 @@
-"""Attention layers with random weights, and their one-token views at O(nd) a step."""
+"""Attention layers with random weights, and their one-token views at O(nd) a step.
 
-from wordsens.maps.attention.layer import AttentionMap
-from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
-from wordsens.maps.attention.state import AttentionState, Projection
-from wordsens.maps.attention.view import AttentionView
-
-__all__ = [
-    "AttentionMap",
-    "AttentionState",
-    "AttentionView",
-    "Normalization",
-    "Projection",
-    "ReLU",
-    "Softmax",
-]
+layer          the maps' common class
+state          a sample seen through a layer, and projections
+normalization  scores → weights: softmax, ReLU
+leave_out      what the other words contribute
+view           the one-token view
+bound          an upper bound for softmax
+directions     where searches start
+"""

@@ -12,7 +12,6 @@ from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.maps.attention.normalization import Normalization
 from wordsens.maps.attention.state import AttentionState, Projection
-from wordsens.maps.attention.substitution import AttentionSubstitution
 from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
@@ -58,5 +57,5 @@ class AttentionMap(FeatureMap):
     def view(self, X: torch.Tensor, sets: torch.Tensor) -> AttentionView:
         return AttentionView(self.state(X), sets)
 
-    def substitution(self, X: torch.Tensor) -> AttentionSubstitution:
-        return AttentionSubstitution(self.state(X[None]))
+    def attention(self, X: torch.Tensor) -> AttentionState:
+        return self.state(X[None])
