@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from wordsens.maps import declared
+from wordsens.maps import MapOptions, declared
 from wordsens.studies.base import Plain, Study
 from wordsens.studies.checks import Checks
 
@@ -19,6 +19,10 @@ class MapStudy(Study):
     def map(self) -> Any:
         """What the entry's map declares of itself."""
         return declared()[self.settings["map"]]
+
+    def options_at(self, point: Mapping[str, Any]) -> MapOptions:
+        """The options of the entry's map in one cell."""
+        return MapOptions.of({**self.shared, **point}, self.map.options)
 
     @classmethod
     def allowed_maps(cls) -> list[str]:

@@ -32,8 +32,7 @@ class Generalization(MapStudy):
         width = self.shared.get("width") or "D"
         p = n * d if width == "D" else width
         floats = (N + 1) * (n * d + p) * size + 40 * self.settings["trials"] * p + 48 * N * N
-        if self.map.wide:
-            floats += 60 * p * size + p * d * size
+        floats += self.map.generalization_bytes(n, d, self.options_at(point), size=size)
         return int(min(60000, 800 + 1.2 * floats // 10**6))
 
     def check(self, checks: Checks) -> None:

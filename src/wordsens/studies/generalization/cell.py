@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from wordsens.activations import Activation, activation
 from wordsens.data.embeddings import open_embeddings
 from wordsens.data.samples import draw_training_set
 from wordsens.errors import UserError
-from wordsens.gaussian import DenseGaussian
-from wordsens.glm import LeastSquares, feature_rows, gram
-from wordsens.maps import FeatureMap, MapOptions, map_class, position_sets
-from wordsens.maps.random_features import RandomFeatures, RandomFeaturesView
+from wordsens.glm import LeastSquares
+from wordsens.maps import MapOptions, declared, map_class, position_sets
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import portion, reached
 from wordsens.randomness import Stream
@@ -36,13 +33,12 @@ from wordsens.search.goals import (
     parse_goal,
     trade_off,
 )
-from wordsens.search.losses import effort_for, published_descent, search_losses
+from wordsens.search.losses import search_losses
 
 # What names a cell's randomness: the draws are the same whatever losses are asked of them.
 NAMES = ("dataset", "map", "d", "n", "N", "width", "activation", "heads", "head_dim")
 DEFAULT_LOSSES = ("features", "alignment", "error_finetuned", "error_retrained")
 POSITION = 0  # the changed word, i = 1 in the paper
-ROWS = 4096  # rows of the random features' matrix drawn at once
 TRAINING = 0.4  # of a trial's time goes into its training set and model, roughly
 CELL_BYTES = 1 << 28  # functionals of the trials searched together, roughly
 
@@ -66,8 +62,11 @@ def run(
     """
     n, d, N, trials = cell["n"], cell["d"], cell["N"], cell["trials"]
     cls = map_class(cell["map"])
-    if cls.name == "drf":
-        raise UserError("map drf has no generalization experiment; choose rf, raf, relu_raf, qkv")
+    if "generalization" not in cls.studies:
+        able = [name for name, each in declared().items() if "generalization" in each.studies]
+        raise UserError(
+            f"map {cls.name} has no generalization experiment; choose {', '.join(able)}"
+        )
     dtype = getattr(torch, cell.get("precision") or "float32")
     pairs = [
         parse_goal(loss, penalty)
@@ -75,12 +74,11 @@ def run(
         for penalty in cell.get("penalties") or (0.0,)
     ]
     goals = [*dict.fromkeys(pairs), *trade_off(cell.get("tradeoff") or ())]
-    options = _options(cell)
+    options = MapOptions.of(cell, cls.options)
     stream = Stream(cell["seed"], "glm", **{k: cell[k] for k in NAMES if cell.get(k) is not None})
     streams = [stream.child("trial", trial=t) for t in range(trials)]
     sets = position_sets([[POSITION]], n).to(device)
-    random_features = issubclass(cls, RandomFeatures)
-    together = 1 if random_features else max(1, CELL_BYTES // (3 * 8 * n * d))
+    together = 1 if cls.joint_training else max(1, CELL_BYTES // (3 * 8 * n * d))
 
     source = open_embeddings(inputs["data"]) if "data" in inputs else None
     records: list[dict[str, Any]] = []
@@ -96,11 +94,7 @@ def run(
                 source, n, d, N, own.child("samples"), dtype=dtype, key="generalization"
             )
             X = drawn.X.to(device)
-            if random_features:
-                phi = activation(options.activation)
-                Phi, view = joint_random_features(X, own, options.width or n * d, phi)
-            else:
-                Phi = feature_rows(_one_map(cls, X, own, options), X)
+            Phi, view = cls.draw_training(X, own, options, POSITION)
             Y = drawn.labels.to(device=device, dtype=torch.float64)
             solution = LeastSquares(Phi[1:], Y[1:])
             arounds.append(solution.around(Phi[0], Y[0].item()))
@@ -131,8 +125,8 @@ def run(
                     around,
                     goals,
                     [own.child("search") for own in chosen],
-                    schedule=published_descent(cls.name, n),
-                    effort=effort_for(cls.name, n, d),
+                    schedule=cls.published_descent(n),
+                    effort=cls.loss_effort_for(n, d),
                     method=cell.get("search") or "spectral",
                 )
             )
@@ -146,65 +140,6 @@ def run(
         if value is not None and key not in ("losses", "penalties", "tradeoff")
     }
     return _arrays(records, goals, found, measured), attributes
-
-
-def joint_random_features(
-    X: torch.Tensor, stream: Stream, k: int, phi: Activation
-) -> tuple[torch.Tensor, RandomFeaturesView]:
-    """Random features (1) of all samples X (M, n, d), and the one-token view of the first one.
-
-    V (k×D, entries N(0, 1/D)) meets the samples only through its products with them and through
-    its columns V_i at the changed word.  With G the Gram matrix of the samples without that
-    word, G = L Lᵀ, the rows of V 𝒳ᵀ are those of V_i 𝒳_iᵀ + E Lᵀ for a k×M matrix E of
-    independent N(0, 1/D), independent of V_i: exactly the joint law, and nothing is conditioned.
-    """
-    M, n, d = X.shape
-    scale = (n * d) ** -0.5
-    words = X[:, POSITION]
-    exact = words.to(torch.float64)
-    L = _square_root(gram(X.flatten(1)) - exact @ exact.mT).to(X.dtype)
-    block = stream.child("token").normal(k, d, dtype=X.dtype).mul_(scale).to(X.device)
-    Phi, rest = X.new_empty(M, k), X.new_empty(k)
-    drawing = stream.child("rest")
-    for first in range(0, k, ROWS):
-        rows = slice(first, min(first + ROWS, k))
-        E = drawing.normal(rows.stop - first, M, dtype=X.dtype).mul_(scale).to(X.device)
-        Z = L @ E.mT  # (M, rows)
-        rest[rows] = Z[0]
-        Phi[:, rows] = phi.value(Z.addmm_(words, block[rows].mT))
-    view = RandomFeaturesView(
-        words[None, :1, None], rest[None, None], DenseGaussian(block[None]), [], phi
-    )
-    return Phi, view
-
-
-def _square_root(G: torch.Tensor) -> torch.Tensor:
-    """Some L with L Lᵀ = G: Cholesky's factor, or that of eigenvectors where G is singular."""
-    L, failed = torch.linalg.cholesky_ex(G)
-    if not failed.item():
-        return L
-    values, vectors = torch.linalg.eigh(G)
-    return vectors * values.clamp_min(0).sqrt()
-
-
-def _options(cell: Mapping[str, Any]) -> MapOptions:
-    width = cell.get("width")
-    return MapOptions(
-        width=width if isinstance(width, int) else None,
-        activation=cell.get("activation") or "relu",
-        heads=cell.get("heads") or 1,
-        head_dim=cell.get("head_dim"),
-    )
-
-
-def _one_map(
-    cls: type[FeatureMap], X: torch.Tensor, stream: Stream, options: MapOptions
-) -> FeatureMap:
-    """A trial's map, for any number of samples."""
-    shape = (X.shape[-2], X.shape[-1])
-    drawn = cls.draw(shape, [stream.child("map")], options, dtype=X.dtype, device=X.device)
-    drawn.batch = None
-    return drawn
 
 
 def _measured(view: OneTokenView, around: Neighbourhood, delta: torch.Tensor) -> Evaluation:

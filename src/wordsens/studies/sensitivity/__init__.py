@@ -29,16 +29,17 @@ class Sensitivity(MapStudy):
 
     def mem_mb(self, point: Mapping[str, Any]) -> int:
         """Samples and score matrices of all trials, and bases of wide layers."""
-        d, n, depth = point["d"], point["n"], point["depth"]
+        d, n = point["d"], point["n"]
         batch = self.settings["trials"] * 8 * (8 * n * d + 8 * n * n)
-        wide = 400 * 8 * depth * n * d if self.map.wide else 0
+        wide = self.map.sensitivity_bytes(n, d, self.options_at(point))
         return min(20000, 1500 + (batch + wide) // 10**6)
 
     def check(self, checks: Checks) -> None:
         key, sweep = (self.section, self.name), self.settings
         super().check(checks)
-        if "depth" in self.map.options and "depth" not in sweep:
-            self._missing_depth(checks, key)
+        for needed in self.map.needs:
+            if needed not in sweep:
+                self._missing(checks, (*key, needed))
         for only in ("starts", "steps"):
             if only in checks.given(key) and sweep["search"] == "published":
                 checks.say((*key, only), "only with search: power; leave it out")
@@ -59,9 +60,9 @@ class Sensitivity(MapStudy):
             )
         checks.positions(key, sweep)
 
-    def _missing_depth(self, checks: Checks, key: tuple[str, ...]) -> None:
-        name = self.settings["map"]
-        checks.say((*key, "depth"), f"missing, and map {name} needs it, for example [2, 4, 8]")
+    def _missing(self, checks: Checks, key: tuple[str, ...]) -> None:
+        example = ", for example [2, 4, 8]" if self.axes.get(key[-1]) is int else ""
+        checks.say(key, f"missing, and map {self.settings['map']} needs it{example}")
 
     def check_figure(self, checks: Checks, name: str, figure: Plain) -> None:
         if figure["kind"] == "positions" and self.settings["positions"] == "first":

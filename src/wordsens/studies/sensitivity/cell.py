@@ -11,12 +11,11 @@ import torch
 
 from wordsens.data.samples import draw_samples
 from wordsens.maps import MapOptions, map_class
-from wordsens.maps.random_features import DeepRandomFeatures
 from wordsens.progress import portion
 from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
 from wordsens.studies.sensitivity.draws import cell_stream
 
-CELL_BYTES = 1 << 30  # bases of lazy matrices held at once, roughly
+CELL_BYTES = 1 << 30  # what the searches of a map may hold at once, roughly
 
 
 def run(
@@ -36,23 +35,13 @@ def run(
         inputs.get("data"), n, d, trials, stream, dtype=dtype, key=f"sweeps.{cell['sweep']}"
     )
     sets = chosen_sets(cell["positions"], words, n, stream.child("positions"))
-    random_features = issubclass(cls, DeepRandomFeatures)
-    width = cell.get("width")
-    options = MapOptions(
-        width=width if isinstance(width, int) else None,
-        depth=cell.get("depth") or 1,
-        activation=cell.get("activation") or "relu",
-        heads=cell.get("heads") or 1,
-        head_dim=cell.get("head_dim"),
-    )
+    options = MapOptions.of(cell, cls.options)
     effort = chosen_effort(cls.effort_for(n, d, options), cell.get("starts"), cell.get("steps"))
 
-    together = trials
-    if random_features:
-        k = options.width or n * d
-        queries = effort.starts * (effort.steps + 1) * len(sets) * 2
-        held = 2 * k * queries * options.depth * torch.finfo(dtype).bits // 8
-        together = max(1, min(trials, CELL_BYTES // held))
+    held = cls.trial_bytes(
+        n, d, options, effort=effort, sets=len(sets), size=torch.finfo(dtype).bits // 8
+    )
+    together = max(1, min(trials, CELL_BYTES // held)) if held else trials
 
     found, seconds = [], []
     for first in range(0, trials, together):
@@ -86,14 +75,8 @@ def run(
     attributes = {key: value for key, value in cell.items() if value is not None}
     attributes |= {"starts": effort.starts, "anneal": effort.anneal, "steps_allowed": effort.steps}
     attributes["halved_after"] = effort.halve
-    if random_features:
-        from wordsens.theory import large_width_limit  # brings SciPy, which no other map needs
-
-        attributes["theory"] = large_width_limit(
-            n,
-            words=words,
-            depth=options.depth if cls.name == "drf" else None,
-            activation=options.activation,
-        )
+    theory = cls.limit(n, words=words, options=options)
+    if theory is not None:
+        attributes["theory"] = theory
     attributes.pop("steps", None)  # the array of that name says how many were taken
     return arrays, attributes

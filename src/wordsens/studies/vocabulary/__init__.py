@@ -28,7 +28,7 @@ class Vocabulary(MapStudy):
     def mem_mb(self, point: Mapping[str, Any]) -> int:
         """The vocabulary's vectors, score matrices, and a block of features."""
         d, n = point["d"], point["n"]
-        wide = 8 * 3 * n * d * d if self.map.wide else 0
+        wide = self.map.vocabulary_bytes(n, d, self.options_at(point))
         return min(60000, 2500 + (8 * 8 * n * n + wide) // 10**6)
 
     def check(self, checks: Checks) -> None:

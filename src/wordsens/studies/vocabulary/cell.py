@@ -91,15 +91,9 @@ def run(
 
 def _draw(cell: Mapping[str, Any], X: torch.Tensor, stream: Stream) -> FeatureMap:
     """The trial's map, as a sweep draws it."""
-    width = cell.get("width")
-    options = MapOptions(
-        width=width if isinstance(width, int) else None,
-        activation=cell.get("activation") or "relu",
-        heads=cell.get("heads") or 1,
-        head_dim=cell.get("head_dim"),
-    )
-    n, d = X.shape
-    drawn = map_class(cell["map"]).draw((n, d), [stream], options, dtype=X.dtype, device=X.device)
+    cls, (n, d) = map_class(cell["map"]), X.shape
+    options = MapOptions.of(cell, cls.options)
+    drawn = cls.draw((n, d), [stream], options, dtype=X.dtype, device=X.device)
     drawn.batch = None  # one draw, one sample
     return drawn
 
@@ -110,7 +104,7 @@ def _continuous(
     """The search over the ball at one position, from the starts that a sweep would draw."""
     sets = position[:, None]
     n, d = X.shape
-    effort = layer.effort_for(n, d, layer.options)
+    effort = layer.effort_for(n, d, layer.chosen)
     found = search(layer, layer.view(X[None], sets), sets, [stream], effort, n)
     return summarise([found], sets, single=True)
 

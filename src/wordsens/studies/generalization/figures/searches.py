@@ -58,7 +58,7 @@ def legend_beside(drawn: Figure, handles: list[Artist], columns: int) -> None:
 
 def name(part: pd.DataFrame) -> str:
     """A column's title."""
-    short = style.SHORT.get(str(part["map"].iloc[0]), str(part["map"].iloc[0]))
+    short = style.short(str(part["map"].iloc[0]))
     return rf"{short}, $n = {part['n'].iloc[0]}$"
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DENSE = {"rf", "drf"}  # fully connected maps, whose sensitivity falls as a power of n
-
 LARGE_WIDTH = r"$k \to \infty$"
 SAME = 1e-9  # limits closer than this are one curve
 
@@ -37,19 +35,19 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     name = str(numbers["map"].iloc[0])
     lengths = sorted(numbers["n"].unique())
-    falling = name in DENSE
+    map = style.declaration(name)
+    falling, first = map.falls, map.series()
     if falling:
         style.logarithmic(axes, "y")
     if falling or lengths[-1] > 1000:
         style.logarithmic(axes, "x", lengths)
 
-    first = "depth" if name == "drf" else "d"
     columns = varying(numbers, first, ["depth", "d", "words"])
     series = list(numbers.groupby(columns, sort=True))
     handles: list[Artist] = []
     for look, (key, points) in zip(style.looks(len(series)), series, strict=True):
-        # Curves of different d coincide for random features: dashes let each be seen.
-        dashes = (0, (5, 2 * len(handles))) if name == "rf" and handles else "-"
+        # Where curves coincide, dashes let each be seen.
+        dashes = (0, (5, 2 * len(handles))) if map.coincide and handles else "-"
         bounded = points[points["bound_mean"].notna()]
         style.bracket(axes, bounded["n"], bounded["mean"], bounded["bound_mean"], look["color"])
         handles += style.mean_and_band(

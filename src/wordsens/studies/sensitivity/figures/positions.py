@@ -55,7 +55,7 @@ def _numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 def _against_length(axes: Axes, numbers: pd.DataFrame) -> None:
     name = str(numbers["map"].iloc[0])
-    columns = varying(numbers, "depth" if name == "drf" else "d", ["depth", "d", "words"])
+    columns = varying(numbers, style.declaration(name).series(), ["depth", "d", "words"])
     series = list(numbers.groupby(columns, sort=True))
     handles: list[Artist] = []
     for look, (key, points) in zip(style.looks(len(series)), series, strict=True):

@@ -66,4 +66,4 @@ def _name(numbers: pd.DataFrame, sweep: str) -> str:
     """The map's name; the sweep's as well where two sweeps have the same map."""
     name = numbers.loc[numbers["sweep"] == sweep, "map"].iloc[0]
     alone = numbers.loc[numbers["map"] == name, "sweep"].nunique() == 1
-    return style.SHORT.get(name, name) if alone else f"{style.SHORT.get(name, name)} ({sweep})"
+    return style.short(name) if alone else f"{style.short(name)} ({sweep})"

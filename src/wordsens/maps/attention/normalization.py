@@ -15,9 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-import torch
+from wordsens.deferred import torch
 
-Pull = Callable[[torch.Tensor], torch.Tensor]
+Pull = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 class Normalization(ABC):

@@ -14,34 +14,34 @@ gap left to discretisation.  Row i is a mean of the x_k and v.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-import torch
-
-if TYPE_CHECKING:
-    from wordsens.maps.attention import AttentionView
+from wordsens.deferred import torch
+from wordsens.kernels.attention import AttentionConstants
+from wordsens.maps.attention.state import AttentionState
 
 INTERVALS = 96  # of p between σ(−9) and σ(12)
 SECTIONS = 24  # golden-section steps for log λ
 GOLDEN = (5**0.5 - 1) / 2
 
 
-def softmax_bound(view: AttentionView) -> torch.Tensor:
-    """sup_Δ ‖φ(X^i(Δ)) − φ(X)‖ is at most this (T, P), for RAF and one changed word."""
-    state, reach = view.state, view.radius
+def softmax_bound(
+    state: AttentionState, constants: AttentionConstants, reach: float
+) -> torch.Tensor:
+    """sup_Δ ‖φ(X^i(Δ)) − φ(X)‖, ‖Δ‖ ≤ ``reach``, is at most this (T, P): RAF, one changed word."""
+    c, sets = constants, constants.sets[:, 0]
     X, out = state.X.double(), state.output[:, 0].double()
-    tokens = view.tokens[:, :, 0].double()  # x_i, (T, P, d)
+    tokens = state.X[:, sets].double()  # x_i, (T, P, d)
     rows = state.queries[:, 0].double()  # A, (T, n, d)
     gram = rows @ rows.mT if rows.shape[1] <= rows.shape[2] else rows.mT @ rows
     lipschitz = reach**2 * torch.linalg.eigvalsh(gram)[:, -1]  # ‖Δ‖² ‖A‖², (T,)
 
     phi_x = tokens @ out.mT  # (T, P, n)
-    share = view.share[:, 0, :, 0].double().squeeze(-2)
+    share = c.share[:, 0, :, 0].double().squeeze(-2)
     r_x = share * (phi_x - (tokens * tokens).sum(-1, keepdim=True))
-    t, _, s, j = view.heavy
+    t, _, s, j = c.heavy
     if len(t):
-        r_x[t, s, j] = (view.surplus.double() * tokens[t, s]).sum(-1)
-    rr, ro, oo = (x[:, 0, :, 0, 0].double().expand_as(phi_x) for x in (view.rr, view.ro, view.oo))
+        r_x[t, s, j] = (c.surplus.double() * tokens[t, s]).sum(-1)
+    rr, ro, oo = (x[:, 0, :, 0, 0].double().expand_as(phi_x) for x in (c.rr, c.ro, c.oo))
     o_x = phi_x + r_x
     apart = (tokens * tokens).sum(-1, keepdim=True) - 2 * o_x + oo  # ‖x_i − o_j‖²
     logit = torch.linspace(-9, 12, INTERVALS + 1, dtype=torch.float64, device=X.device)
@@ -50,7 +50,7 @@ def softmax_bound(view: AttentionView) -> torch.Tensor:
     square = rr[..., None] + 2 * p * (r_x - ro)[..., None] + p * p * apart[..., None]
     change = (square.clamp_min(0).sqrt() + p * reach) ** 2  # g at the ends of the intervals
     change = torch.maximum(change[..., 1:], change[..., :-1])
-    others = view.others[:, 0, :, 0, 0].double()
+    others = c.others[:, 0, :, 0, 0].double()
     t_ends = logit + (others - tokens @ rows.mT)[..., None]  # t with a_j + t = ℓ_j + logit
     inside = torch.where(
         (t_ends[..., :-1] < 0) & (t_ends[..., 1:] > 0),
@@ -60,19 +60,19 @@ def softmax_bound(view: AttentionView) -> torch.Tensor:
     # the first interval reaches down to t = −∞, the last up to +∞
     first, last = t_ends[..., :1].clamp_max(0), t_ends[..., -1:].clamp_min(0)
     nearest = torch.cat([first, inside, last], -1) ** 2
-    outside = view.outside[:, 0, 0].double()  # (P, n)
+    outside = c.outside[:, 0, 0].double()  # (P, n)
 
     def dual(log_lambda: torch.Tensor) -> torch.Tensor:
         weight = log_lambda.exp()
         best = (change - weight[..., None, None] * nearest).amax(-1)
         return (best * outside).sum(-1) + weight * lipschitz[:, None]
 
-    best = _least(dual, view.norm.double())
-    own_output = out[:, view.sets[:, 0]]  # φ_i, (T, P, d)
+    best = _least(dual, torch.zeros_like(phi_x[..., 0]))
+    own_output = out[:, sets]  # φ_i, (T, P, d)
     far = torch.cdist(own_output, X)  # ‖x_k − φ_i‖, (T, P, n)
     own = torch.linalg.vector_norm(tokens - own_output, dim=-1) + reach
     row_i = torch.maximum((far * outside).amax(-1), own)
-    return (best + row_i**2).sqrt().to(view.norm.dtype)
+    return (best + row_i**2).sqrt().to(state.X.dtype)
 
 
 def _least(dual: Callable[[torch.Tensor], torch.Tensor], like: torch.Tensor) -> torch.Tensor:
