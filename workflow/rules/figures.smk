@@ -24,6 +24,8 @@ rule draw_figure:
     conda:
         "../../envs/wordsens.yaml"
     threads: 1
+    group:
+        "figures"
     resources:
         mem_mb=2000,
         runtime=30,

@@ -128,9 +128,8 @@ class SchemaCheck:
         if "enum" in schema:
             return ", ".join(map(str, schema["enum"]))
         kind = schema.get("type")
-        if kind == "integer":
-            low, high = schema.get("minimum"), schema.get("maximum")
-            return f"an integer from {low} to {high}"
+        if kind in ("integer", "number"):
+            return f"{'an integer' if kind == 'integer' else 'a number'}{_range(schema)}"
         if kind == "array":
             item = self._allowed(self._resolve(items or {}), None)
             unique = ", all different" if schema.get("uniqueItems") else ""
@@ -146,6 +145,15 @@ class SchemaCheck:
             return schema
         target = self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]]
         return {**target, **{name: rule for name, rule in schema.items() if name != "$ref"}}
+
+
+def _range(schema: Plain) -> str:
+    """The bounds of a number, in words."""
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    start = f" from {low}" if low is not None else f" above {above}" if above is not None else ""
+    end = f" to {high}" if high is not None else f" below {below}" if below is not None else ""
+    return start + end
 
 
 def _valid(value: Any, schema: Plain) -> bool:
