@@ -147,7 +147,7 @@ def test_a_map_of_a_users_own_counts_with_its_file_and_what_that_imports(
     assert {"mine/__init__.py", "mine/helper.py", "wordsens.maps.raf"} <= set(reached)
     assert "wordsens.maps.other" not in reached
     assert before != without
-    (package / "maps" / "other.py").write_text("x = 1\n")
+    (package / "maps" / "other.py").write_text('class M:\n    name = "other"\n\nx = 1\n')
     assert marked(map="mine", extra=[mine]) == before
     (mine / "helper.py").write_text("x = 2\n")
     assert marked(map="mine", extra=[mine]) != before
@@ -165,7 +165,7 @@ def test_a_figure_depends_on_its_own_kind_alone() -> None:
 def test_fast_and_imports_nothing() -> None:
     code = (
         "import sys; from wordsens.provenance import fingerprint; before = set(sys.modules);"
-        f"fingerprint({str(SCRIPTS / 'sensitivity_cell.py')!r});"
+        f"fingerprint({str(SCRIPTS / 'cell.py')!r}, {CELL!r});"
         "assert not {m for m in set(sys.modules) - before if m.startswith('wordsens')};"
         "assert 'torch' not in sys.modules"
     )
