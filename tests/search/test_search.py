@@ -172,8 +172,8 @@ def test_what_is_no_sample_of_the_map_is_one_line(name, X, words):
     ("name", "options", "words"),
     [
         ("raf", {"d": 0}, "d = 0"),
-        ("raf", {"d": 4, "heads": 2}, "only for map qkv"),
-        ("raf", {"d": 4, "k": 8}, "only maps rf and drf"),
+        ("raf", {"d": 4, "heads": 2}, "only for qkv"),
+        ("raf", {"d": 4, "k": 8}, "only for rf and drf"),
         ("raf", {"d": 4, "dtype": torch.int64}, "float32 or torch.float64"),
         ("drf", {"n": 5, "d": 4, "depth": 0}, "depth = 0"),
         ("rf", {"n": 5, "d": 4, "k": 2.5}, "k = 2.5"),
