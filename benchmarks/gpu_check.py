@@ -271,7 +271,8 @@ def _gram(report: Report) -> None:
 def _cell(
     map: str, d: int, n: int, depth: int = 1, trials: int = 10, **more: Any
 ) -> dict[str, Any]:
-    fixed = {"dataset": "synthetic", "words": 1, "positions": "first", "seed": 2024}
+    fixed = {"sweep": "check", "dataset": "synthetic", "words": 1, "positions": "first"}
+    fixed |= {"seed": 2024, "search": "power", "precision": "float32"}
     return {"map": map, "d": d, "n": n, "depth": depth, "trials": trials, **fixed, **more}
 
 
