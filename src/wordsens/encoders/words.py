@@ -18,7 +18,7 @@ import torch
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
-from wordsens.search.vocabulary import Substitutions
+from wordsens.search.vocabulary import OWN, Substitutions
 
 WORKING_BYTES = 1 << 28  # what a batch of changed texts may take, roughly
 
@@ -40,7 +40,7 @@ def word_changes(
     ``token_ids`` (n,) is the text; ``candidates`` are token ids, by default all that are words.
     Without ``shortlist`` all of them run; with it so many at random (from ``stream``) and then,
     ``rounds`` times, so many by gradient, and what is found is a lower bound on what all give.
-    ``distance`` is ‖e_v − x_i‖/‖x_i‖.  Raises UserError for a position, a layer or
+    ``distance`` is ‖e_v − x_i‖/‖x_i‖; the text's own word is not listed.  Raises UserError for a position, a layer or
     candidates that do not exist.
     """
     n = len(token_ids)
@@ -60,16 +60,22 @@ def word_changes(
         words = torch.as_tensor(candidates, dtype=torch.long).unique()
     if not len(words) or words[0] < 0 or words[-1] >= len(pieces):
         raise UserError(f"candidates must be token ids from 0 to {len(pieces) - 1}, at least one")
+    words = words[words != int(token_ids[position])]  # no word is its own substitute
+    if not len(words):
+        none = torch.empty(0)
+        return Substitutions(none, words, words, none)
     text = _Text(model, token_ids, position, layer)
     if shortlist is None or shortlist >= len(words):
         tried, changes = words, text.changes(words)
     else:
         shuffled = (stream or Stream(0, "words")).generator().permutation(len(words))
         tried, changes = _by_gradient(text, words, torch.from_numpy(shuffled[:shortlist]), rounds)
+    apart = text.distances(tried)
+    changes = torch.where(apart > OWN, changes, -1.0)  # another row may hold the same vector
     order = changes.argsort(descending=True, stable=True)[:top]
+    order = order[changes[order] >= 0]
     best = tried[order]
-    apart = (text.vectors(best) - text.own).norm(dim=-1) / text.own.norm()
-    return Substitutions(changes[order], torch.full_like(best, position), best, apart.cpu())
+    return Substitutions(changes[order], torch.full_like(best, position), best, apart[order])
 
 
 def _by_gradient(
@@ -124,6 +130,14 @@ class _Text:
         """What stands at the position when it holds each of the words, (len(words), d)."""
         parts = [self._embedded(part)[:, self.position] for part in words.split(self.at_once)]
         return torch.cat(parts)
+
+    def distances(self, words: torch.Tensor) -> torch.Tensor:
+        """‖e_v − x_i‖/‖x_i‖ of each word, (len(words),) on the CPU."""
+        parts = [
+            (self._embedded(part)[:, self.position] - self.own).norm(dim=-1)
+            for part in words.split(self.at_once)
+        ]
+        return (torch.cat(parts) / self.own.norm()).cpu()
 
     def gradient(self, word: torch.Tensor) -> torch.Tensor:
         """∇‖H − H(X)‖² in the position's vector, where it is the word's, (d,)."""

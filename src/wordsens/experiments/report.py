@@ -142,7 +142,8 @@ def _vocabulary(table: pd.DataFrame) -> Iterator[str]:
     yield "|--:|--:|--:|--:|--:|"
     names = ["continuous", "first", "sup", "sup_in_ball"]
     for n, row in table.groupby("n")[names].mean().iterrows():
-        yield f"| {n} | " + " | ".join(f"{row[name]:.3f}" for name in names) + " |"
+        cells = ["–" if row[name] != row[name] else f"{row[name]:.3f}" for name in names]
+        yield f"| {n} | " + " | ".join(cells) + " |"
 
 
 def _plain(text: Any, keep: str = "") -> str:

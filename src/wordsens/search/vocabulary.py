@@ -23,6 +23,10 @@ from wordsens.search.sensitivity import Positions, chosen_sets
 from wordsens.search.substitution import AttentionSubstitution, WordByWord
 
 SHOWN = 10  # substitutions listed where nothing else is asked for
+# A vector so near x_i, in units of ‖x_i‖, is the word's own: encoders keep their words in float32.
+OWN = 1e-5
+NEAR = 1e-2  # below this, ‖e_v‖² − 2⟨e_v, x_i⟩ + ‖x_i‖² has few digits left
+NEAR_PAIRS = 1 << 14  # pairs whose difference is taken at a time
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,15 @@ class Substitutions:
 
 @dataclass(frozen=True)
 class VocabularySensitivity:
-    """What all substitutions of one sample do.
+    """What all substitutions of one sample do; a word is no substitute for itself.
 
     top           the largest changes over all positions and words
     top_in_ball   the largest among ‖e_v − x_i‖ ≤ √d; empty where no word is that near
     positions     the positions i tried, (P,)
     best          the largest change at every position, one entry each
     best_in_ball  the same inside the ball; change NaN at the word −1 where no word is that near
-    change        every relative change, (P, V); None where only the top was asked for
+    change        every relative change, (P, V), 0 for the text's own word; None where only the
+                  top was asked for
     norm          ‖φ(X)‖
     """
 
@@ -65,8 +70,8 @@ class VocabularySensitivity:
 
     @property
     def sup(self) -> float:
-        """The largest change over all positions and words, exactly."""
-        return float(self.top.change[0])
+        """The largest change over all positions and words, exactly; NaN without other words."""
+        return float(self.top.change[0]) if len(self.top) else float("nan")
 
     @property
     def sup_in_ball(self) -> float:
@@ -88,7 +93,8 @@ def vocabulary_sensitivity(
 
     X (n, d).  ``vocabulary`` holds the word vectors e_v (V, d), which are taken as they are, or is
     a function i ↦ (V, d) for vectors that depend on the position.  ``positions`` is as in
-    ``word_sensitivity``.  With ``top`` = k only the k largest changes are kept, without it all
+    ``word_sensitivity``.  A word at x_i itself (to 10⁻⁵ of its length) changes nothing and is not
+    listed.  With ``top`` = k only the k largest changes are kept, without it all
     (P, V) as well.  ``reach`` scales the ball that ``top_in_ball`` is restricted to.
 
     Attention maps cost O(P n V) in matrix products, and O(n d V) besides; memory beyond X, its
@@ -130,6 +136,16 @@ def _checked(vectors: Any, X: torch.Tensor) -> torch.Tensor:
     return words
 
 
+def squared_distances(own: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """‖e_v − x_i‖² (P, V) for x (P, d) and e (V, d): by products, and by differences where near."""
+    length = (own**2).sum(-1, keepdim=True)
+    away = (words**2).sum(-1) - 2 * own @ words.T + length
+    rows, columns = (away <= NEAR**2 * length).nonzero(as_tuple=True)
+    for i, v in zip(rows.split(NEAR_PAIRS), columns.split(NEAR_PAIRS), strict=True):
+        away[i, v] = ((own[i] - words[v]) ** 2).sum(-1)
+    return away
+
+
 def _parts(vectors: torch.Tensor, size: int) -> Iterator[tuple[int, torch.Tensor]]:
     for at in range(0, len(vectors), size):
         yield at, vectors[at : at + size]
@@ -163,14 +179,16 @@ class _Keeper:
     ) -> None:
         """Squares (P, V) of the positions ``rows`` and the words from ``at`` on, of ``total``."""
         own = self.X[self.positions[rows]]
-        away = (words**2).sum(-1) - 2 * own @ words.T + (own**2).sum(-1, keepdim=True)
-        squares = squares.clamp_min(0)
+        away = squared_distances(own, words)
+        same = away <= OWN**2 * (own**2).sum(-1, keepdim=True)
+        squares = squares.clamp_min(0).masked_fill(same, 0)
         if self.whole:
             if self.change is None:
                 self.change = squares.new_empty(len(self.positions), total)
             self.change[rows, at : at + len(words)] = squares.sqrt() / self.norm
-        inside = torch.where(away <= self.limit, squares, -1)
-        for which, values in enumerate((squares, inside)):
+        others = squares.masked_fill(same, -1)
+        inside = torch.where(away <= self.limit, others, -1)
+        for which, values in enumerate((others, inside)):
             size = min(self.count, values.numel())
             value, index = values.flatten().topk(size)
             row, word = index // len(words), index % len(words)
