@@ -10,8 +10,8 @@ Bombari and Mondelli (2024) is a few products with Φ and solves with K:
     re-trained with it     θ* + P⊥φ (y − f(X, θ*)) / ‖P⊥φ‖²                    (15), (22), (23)
 
 K⁺ is the pseudo-inverse: repeated samples make K singular, and real corpora repeat themselves.
-The factorisation is a float64 Cholesky that is checked, and an eigendecomposition with an explicit
-cutoff where K is singular to working precision.
+They are merged (``pseudoinverse``); the factorisation is a float64 Cholesky that is checked, and an
+eigendecomposition with an explicit cutoff where K is singular to working precision.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wordsens.errors import UserError
+from wordsens.pseudoinverse import TWIN, GramFactor, contradictions
 from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
 from wordsens.search.losses import effort_for, published_descent, search_losses
 
@@ -34,43 +35,6 @@ CHUNK_BYTES = 1 << 24  # features converted to float64, or samples mapped, at on
 PANEL = 256  # rows of K computed together; only its lower half is
 
 
-class GramFactor:
-    """K⁺ for a positive semidefinite K (N, N), float64.
-
-    ``kind`` is "cholesky", or "eigen" where the smallest eigenvalue is not above ``cutoff``: then
-    eigenvalues up to the cutoff count as zero.  ``rank`` eigenvalues are kept and ``condition``
-    is the ratio of the largest to the smallest of them.
-
-    ``noise`` is the unit roundoff of the features K was made of: rounding of the features moves
-    eigenvalues by about noise² times the trace of K, rounding of K itself by N eps times the
-    largest one.
-    """
-
-    def __init__(self, K: torch.Tensor, noise: float) -> None:
-        values = torch.linalg.eigvalsh(K).clamp_min(0)
-        top = values[-1].item()
-        eps = torch.finfo(torch.float64).eps
-        self.cutoff = max(len(K) * eps * top, 100 * noise**2 * K.trace().item())
-        self.kind = "cholesky" if values[0].item() > self.cutoff else "eigen"
-        if self.kind == "cholesky":
-            self._root, failed = torch.linalg.cholesky_ex(K)
-            self.kind = "eigen" if failed.item() else "cholesky"
-        kept = values[values > self.cutoff]
-        if self.kind == "eigen":
-            values, vectors = torch.linalg.eigh(K)
-            keep = values > self.cutoff
-            kept, self._vectors = values[keep], vectors[:, keep]
-            self._values = kept
-        self.rank = len(kept)
-        self.condition = (kept[-1] / kept[0]).item() if self.rank else float("nan")
-
-    def solve(self, b: torch.Tensor) -> torch.Tensor:
-        """K⁺ b for b (N,)."""
-        if self.kind == "cholesky":
-            return torch.cholesky_solve(b[:, None], self._root)[:, 0]
-        return self._vectors @ ((self._vectors.mT @ b) / self._values)
-
-
 class LeastSquares:
     """The minimum-norm least-squares solution (12) over features Φ (N, p), any float dtype.
 
@@ -79,7 +43,9 @@ class LeastSquares:
     theta        θ* (p,)
     condition, rank, cutoff, factor   of K = ΦΦᵀ, see ``GramFactor``
     residual     max_j |f(X_j, θ*) − y_j|, zero to rounding when the labels are interpolated
-    duplicates   how many samples have the features of an earlier one
+    digits       decimal digits of the predictions, in units of the largest label, that rounding
+                 leaves: ‖φ‖ ‖θ*‖ roundoffs of the features and ‖K‖ ‖α‖ of K are lost; 0 for none
+    duplicates   how many samples have the features of an earlier one (see ``GramFactor``)
     contradictions   pairs (i, j) of such samples whose labels differ; f then fits their mean
     """
 
@@ -92,10 +58,16 @@ class LeastSquares:
         self.factor = GramFactor(K, self.noise)
         self.condition, self.rank = self.factor.condition, self.factor.rank
         self.cutoff = self.factor.cutoff
-        self.duplicates, self.contradictions = _twins(K, Y)
+        group = self.factor.group
+        self.duplicates = len(group) - len(group.unique())
+        self.contradictions = contradictions(group, Y)
         target = Y if theta0 is None else Y - self.times(theta0)
         alpha = self.factor.solve(target)
         self.theta = self.transposed(alpha)
+        lost = self.noise * (K.diagonal().max() ** 0.5 * self.theta.norm()).item()
+        lost += torch.finfo(torch.float64).eps * self.factor.top * alpha.norm().item()
+        scale = target.abs().max().item()
+        self.digits = max(0, math.floor(-math.log10(lost / scale))) if lost and scale else 15
         if theta0 is not None:
             self.theta = self.theta + theta0
         self.residual = (K @ alpha - target).abs().max().item()  # Φθ* − Y
@@ -124,11 +96,12 @@ class LeastSquares:
         """w (p,) with f(·, θ_r) = f(·, θ*) + ⟨φ(·), w⟩ (y − f(X, θ*)), φ = φ(X).
 
         w = P⊥φ/‖P⊥φ‖² (23).  Where φ lies in the span of the training features (N ≥ p, or X is
-        one of the samples), that is 0/0 and the least-squares update (Greville's) takes its
-        place: w = (ΦᵀΦ)⁺φ / (1 + φᵀ(ΦᵀΦ)⁺φ).
+        one of the samples or its twin), that is 0/0 and the least-squares update (Greville's) takes
+        its place: w = (ΦᵀΦ)⁺φ / (1 + φᵀ(ΦᵀΦ)⁺φ).
         """
         rest, b = self.orthogonal(phi)
-        if rest.norm() > 1e3 * self.noise * phi.norm():
+        least = max((1e3 * self.noise) ** 2, 2 * TWIN) * (phi @ phi).item()
+        if (rest @ rest).item() > max(least, 2 * self.factor.cutoff):
             return rest / (rest @ rest)
         return self.transposed(self.factor.solve(b)) / (1 + b @ b)
 
@@ -164,8 +137,8 @@ class Model:
         self.map, self.solution = map, solution
 
     def __getattr__(self, name: str) -> Any:
-        reported = ("theta", "condition", "rank", "cutoff", "residual", "duplicates")
-        if name in (*reported, "contradictions"):
+        reported = ("theta", "condition", "rank", "cutoff", "residual", "digits")
+        if name in (*reported, "duplicates", "contradictions"):
             return getattr(self.solution, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
@@ -338,13 +311,3 @@ def _float64_columns(Phi: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     for first in range(0, p, width):
         columns = slice(first, min(first + width, p))
         yield columns, buffer[:, : columns.stop - first].copy_(Phi[:, columns])
-
-
-def _twins(K: torch.Tensor, Y: torch.Tensor) -> tuple[int, list[tuple[int, int]]]:
-    """How many samples repeat an earlier one, and the repeating pairs of different labels."""
-    square = K.diagonal()
-    gap = square[:, None] + square - 2 * K
-    same = (gap <= 1e-11 * (square[:, None] + square)).tril(-1)
-    later, earlier = (same & (Y[:, None] != Y)).nonzero(as_tuple=True)
-    pairs = sorted(zip(earlier.tolist(), later.tolist(), strict=True))
-    return int(same.any(1).sum()), pairs

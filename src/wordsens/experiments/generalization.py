@@ -59,7 +59,7 @@ def run_cell(
     for synthetic Gaussian samples.
 
     Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual,
-    duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
+    digits, duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
     where γ is free), value, start, gamma, feature_cosine, feature_alignment, f_delta,
     f_delta_finetuned, f_delta_retrained, err_finetuned, err_retrained, change, and
     below_finetuned, below_retrained (error < (2 − γ)² and γ < 2).  Raises ``UserError`` for
@@ -113,6 +113,7 @@ def run_cell(
                     "condition": solution.condition,
                     "rank": solution.rank,
                     "residual": solution.residual,
+                    "digits": solution.digits,
                     "duplicates": solution.duplicates,
                     "contradictions": len(solution.contradictions),
                     "seconds": time.perf_counter() - began,
