@@ -40,8 +40,8 @@ def word_changes(
     ``token_ids`` (n,) is the text; ``candidates`` are token ids, by default all that are words.
     Without ``shortlist`` all of them run; with it so many at random (from ``stream``) and then,
     ``rounds`` times, so many by gradient, and what is found is a lower bound on what all give.
-    ``distance`` is ‖e_v − x_i‖/‖x_i‖; the text's own word is not listed.  Raises UserError for a position, a layer or
-    candidates that do not exist.
+    ``distance`` is ‖e_v − x_i‖/‖x_i‖; the text's own word is not listed.  Raises UserError for a
+    position, a layer or candidates that do not exist.
     """
     n = len(token_ids)
     if not 0 <= position < n:

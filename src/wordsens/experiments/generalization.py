@@ -58,8 +58,8 @@ def run_cell(
     activation, heads, head_dim, precision and search.  ``data`` is the embeddings file, or None
     for synthetic Gaussian samples.
 
-    Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual,
-    digits, duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
+    Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual, digits,
+    duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
     where γ is free), value, start, gamma, feature_cosine, feature_alignment, f_delta,
     f_delta_finetuned, f_delta_retrained, err_finetuned, err_retrained, change, and
     below_finetuned, below_retrained (error < (2 − γ)² and γ < 2).  Raises ``UserError`` for

@@ -51,7 +51,7 @@ def page(
 def _layers(table: pd.DataFrame) -> Iterator[str]:
     yield "## Layer by layer"
     yield ""
-    texts = table["trial"].nunique()
+    texts = int(table.groupby("n")["sample"].nunique().max())
     yield (
         "The largest relative change of a layer's hidden states that a search by gradient found "
         "when the first word moves by at most its own length, ‖Δ‖ ≤ ‖x_i‖, behind the embedding "
