@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import re
@@ -38,13 +39,23 @@ class Asset:
 
     @property
     def files(self) -> list[str]:
-        """The user's own files that the asset is made from."""
+        """The user's own files that the asset is made from; of a folder, those that are taken."""
         if self.settings["source"] != "file":
             return []
         path = Path(self.settings["path"])
         if path.is_dir():
-            return sorted(str(file) for file in path.iterdir() if file.is_file())
+            from wordsens.data.assets import ENCODER_FILES, MODEL_FILES
+
+            taken = {file for name in (*ENCODER_FILES, *MODEL_FILES) for file in path.glob(name)}
+            return sorted(str(file) for file in taken if file.is_file())
         return [str(path)]
+
+    @property
+    def content(self) -> str:
+        """A digest of what those files hold."""
+        from wordsens.data.content import content
+
+        return content(self.files)
 
 
 @dataclass(frozen=True)
@@ -163,9 +174,19 @@ class Config:
 
 
 def report_name(encoder: str) -> str:
-    """The name under which an encoder's folder is reported on: own_<last part of the path>."""
-    last = re.sub(r"[^A-Za-z0-9]+", "_", Path(os.path.abspath(encoder)).name).strip("_")
-    return PREFIX + (last or "encoder")[:40]
+    """The name under which an encoder's folder is reported on, another one for each folder.
+
+    A folder of the working directory gives own_<its name>, "-" as "_" and "_" as "__"; of any other
+    folder, or name, a part of the path's sha256 follows.
+    """
+    path = os.path.abspath(encoder)
+    folder, last = os.path.split(path)
+    name = last.replace("_", "__").replace("-", "_")
+    spelt = len(name) <= 44 and re.fullmatch(r"(?!.*--)[A-Za-z0-9_-]+", last)
+    if spelt and folder == os.getcwd():
+        return PREFIX + name
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", last).strip("_")[:40] or "encoder"
+    return f"{PREFIX}{plain}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
 
 
 def typed(filled: Plain) -> Config:
