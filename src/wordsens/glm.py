@@ -19,17 +19,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from wordsens.errors import UserError
+from wordsens.arguments import real_number, real_tensor, several, single
+from wordsens.errors import UserError, whole_number
+from wordsens.maps.base import FeatureMap, position_sets
 from wordsens.pseudoinverse import TWIN, GramFactor, contradictions
+from wordsens.randomness import Stream
 from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
 from wordsens.search.losses import effort_for, published_descent, search_losses
-
-if TYPE_CHECKING:
-    from wordsens.maps import FeatureMap
 
 CHUNK_BYTES = 1 << 24  # features converted to float64, or samples mapped, at once
 PANEL = 256  # rows of K computed together; only its lower half is
@@ -144,7 +144,7 @@ class Model:
 
     def predict(self, X: Any) -> torch.Tensor:
         """f(X, θ*), (...) for X (..., n, d)."""
-        X = torch.as_tensor(X)
+        X = self.map.cast(X)
         flat = X.reshape(-1, *X.shape[-2:])
         return (feature_rows(self.map, flat).to(torch.float64) @ self.theta).reshape(X.shape[:-2])
 
@@ -156,10 +156,10 @@ class Model:
         x (n, d) with label y is the new sample, ``delta`` (d,) or any number of them (..., d);
         for m positions at once, (..., m, d).  Numbers for one Δ, tensors (...) for several.
         """
-        delta = torch.as_tensor(delta)
+        delta = real_tensor("delta", delta)
         around = self._around(x, y)
         changed = self.map.perturb(self.map.cast(x), position).features(delta)
-        tail = 1 if isinstance(position, int) else 2
+        tail = 2 if single(position) is None else 1
         lead = delta.shape[: delta.ndim - tail]
         phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)
         found = evaluation(phi @ around.u.mT, around)
@@ -201,13 +201,13 @@ class Model:
         seed: int = 0,
     ) -> list[SearchResult]:
         """``search`` for several (loss, penalty) at once, which learn from each other's steps."""
-        from wordsens.maps import position_sets
-        from wordsens.randomness import Stream
-
+        if starts is not None:
+            starts = whole_number("starts", starts)
         parsed = [parse_goal(loss, penalty) for loss, penalty in goals]
         around = self._around(x, y)
         sample = self.map.cast(x)
-        chosen = [position] if isinstance(position, int) else list(position)
+        alone = single(position)
+        chosen = several(position) if alone is None else [alone]
         view = self.map.view(
             sample[None], position_sets([chosen], sample.shape[0]).to(sample.device)
         )
@@ -221,7 +221,7 @@ class Model:
             effort=effort if starts is None else replace(effort, starts=starts),
             method=method,
         )
-        deltas = found.delta[0, :, 0] if isinstance(position, int) else found.delta[0]
+        deltas = found.delta[0] if alone is None else found.delta[0, :, 0]
         changed = self.map.perturb(sample, position).features(deltas)
         phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)
         quantities = evaluation(phi @ around.u.mT, around)
@@ -240,8 +240,7 @@ class Model:
         sample = self.map.cast(x)
         if sample.ndim != 2:
             raise UserError(f"x has shape {tuple(sample.shape)}; one sample is (n, d)")
-        if not math.isfinite(y):
-            raise UserError(f"y = {y} is no label; give a number, −1 or 1 as a rule")
+        y = real_number("y", y)
         return self.solution.around(feature_rows(self.map, sample[None])[0], y)
 
 
@@ -253,24 +252,24 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
     anything p×p is formed, so that memory is little more than N·p numbers.  Raises ``UserError``
     for shapes that do not fit and for a map with several draws.
     """
-    X = torch.as_tensor(X)
+    if not isinstance(map, FeatureMap):
+        raise UserError(f"map = {map!r} is no feature map; make one with build_map")
+    X = real_tensor("X", X)
     if X.ndim != 3 or len(X) == 0:
         raise UserError(
             f"X has shape {tuple(X.shape)}; fit takes training samples (N, n, d), N ≥ 1"
         )
     if map.batch is not None:
         raise UserError(f"fit takes one map, not a batch of {map.batch} draws; see build_map")
-    labels = torch.as_tensor(Y).to(dtype=torch.float64, device=map.device).flatten()
+    labels = real_tensor("Y", Y).to(dtype=torch.float64, device=map.device).flatten()
     if len(labels) != len(X):
         raise UserError(f"Y has {len(labels)} labels for {len(X)} samples; give one each")
-    if not labels.isfinite().all():
-        raise UserError("Y holds nan or inf; labels are numbers, −1 and 1 as a rule")
     Phi = feature_rows(map, X)
     if not Phi.isfinite().all():
         raise UserError("X has samples whose features are not finite; look for nan or inf in X")
     start = None
     if theta0 is not None:
-        start = torch.as_tensor(theta0).to(dtype=torch.float64, device=map.device).flatten()
+        start = real_tensor("theta0", theta0).to(dtype=torch.float64, device=map.device).flatten()
         if len(start) != Phi.shape[1]:
             raise UserError(f"theta0 has {len(start)} entries; the map has p = {Phi.shape[1]}")
     return Model(map, LeastSquares(Phi, labels, start))

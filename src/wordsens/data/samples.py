@@ -90,9 +90,7 @@ def draw_tokens(
     return data.token_ids[indices, marks : marks + n - special], indices
 
 
-def _drawn(
-    candidates: np.ndarray, tokens: np.ndarray, trials: int, stream: Stream
-) -> np.ndarray:
+def _drawn(candidates: np.ndarray, tokens: np.ndarray, trials: int, stream: Stream) -> np.ndarray:
     """One candidate per trial, each by a stream of its own, as long as there are different ones.
 
     A trial that meets a text of an earlier trial draws again, among those that are left; what it

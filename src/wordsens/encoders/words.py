@@ -15,8 +15,10 @@ from collections.abc import Sequence
 
 import torch
 
+from wordsens.arguments import real_tensor
+from wordsens.arguments import token_ids as checked_ids
 from wordsens.encoders.layered import LayeredEncoder
-from wordsens.errors import UserError
+from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.search.vocabulary import OWN, Substitutions
 
@@ -43,21 +45,22 @@ def word_changes(
     ``distance`` is ‖e_v − x_i‖/‖x_i‖; the text's own word is not listed.  Raises UserError for a
     position, a layer or candidates that do not exist.
     """
+    pieces, special = model.encoder.words()
+    token_ids = checked_ids("token_ids", token_ids, len(pieces))
     n = len(token_ids)
-    if not 0 <= position < n:
+    if not 0 <= whole_number("position", position, None) < n:
         raise UserError(
             f"position {position} is not in a text of {n} tokens; allowed: 0 to {n - 1}"
         )
-    if not 0 <= layer <= model.depth:
+    if not 0 <= whole_number("layer", layer, None) <= model.depth:
         raise UserError(f"{model.encoder.key}: has layers 0 to {model.depth}, not {layer}")
     for name, value in {"shortlist": shortlist, "rounds": rounds, "top": top}.items():
-        if value is not None and value < 1:
-            raise UserError(f"{name} = {value} must be at least 1")
-    pieces, special = model.encoder.words()
+        if value is not None:
+            whole_number(name, value)
     if candidates is None:
         words = torch.tensor(sorted(set(range(len(pieces))) - set(special)))
     else:
-        words = torch.as_tensor(candidates, dtype=torch.long).unique()
+        words = real_tensor("candidates", candidates).long().unique()
     if not len(words) or words[0] < 0 or words[-1] >= len(pieces):
         raise UserError(f"candidates must be token ids from 0 to {len(pieces) - 1}, at least one")
     words = words[words != int(token_ids[position])]  # no word is its own substitute

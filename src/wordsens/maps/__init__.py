@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from wordsens.activations import activation as activation_by_name
+from wordsens.arguments import device_of, real_tensor
 from wordsens.errors import UserError, whole_number
 from wordsens.maps.base import FeatureMap, MapOptions, position_sets
 from wordsens.maps.qkv import QueryKeyValueFeatures
@@ -31,7 +32,7 @@ __all__ = ["MAPS", "FeatureMap", "MapOptions", "build_map", "position_sets"]
 
 def map_class(name: str) -> type[FeatureMap]:
     """The map of that name; ``UserError`` names the known ones."""
-    if name not in MAPS:
+    if not isinstance(name, str) or name not in MAPS:
         raise UserError(f"map {name!r} is not known; choose one of {', '.join(MAPS)}")
     return MAPS[name]
 
@@ -63,6 +64,7 @@ def build_map(
     for size, value in sizes.items():
         if value is not None:
             whole_number(size, value)
+    device = device_of(device)
     if dtype not in (torch.float32, torch.float64):
         raise UserError(f"dtype = {dtype} must be torch.float32 or torch.float64")
     random_features = issubclass(cls, DeepRandomFeatures)
@@ -72,6 +74,10 @@ def build_map(
         raise UserError(f"heads and head_dim are only for map qkv, not {name}")
     if k is not None and not random_features:
         raise UserError(f"k = {k} was given, but only maps rf and drf have a width, not {name}")
+    if weights is not None and not isinstance(weights, Mapping):
+        raise UserError(
+            f"weights are {type(weights).__name__}; give them by name, as {{'W': W}} for map raf"
+        )
     if weights is not None:
         return _with_weights(cls, weights, activation, dtype, device)
     missing = [key for key, value in {"n": n, "d": d}.items() if value is None]
@@ -104,8 +110,11 @@ def _with_weights(
     if issubclass(cls, DeepRandomFeatures):
         depth = 1 if cls is RandomFeatures else sum(name.startswith("V") for name in weights)
         given = take(*(f"V{layer}" for layer in range(1, max(depth, 1) + 1)))
-        layers = [dense(V, dtype, device) for V in given]
+        layers = [dense(f"V{i}", V, dtype, device) for i, V in enumerate(given, start=1)]
         return cls(layers, activation_by_name(activation))
     names = ("WQ", "WK", "WV") if cls is QueryKeyValueFeatures else ("W",)
-    given = [torch.as_tensor(W).to(dtype=dtype, device=device) for W in take(*names)]
+    given = [
+        real_tensor(f"weights {each}", W).to(dtype=dtype, device=device)
+        for each, W in zip(names, take(*names), strict=True)
+    ]
     return cls(*given)  # type: ignore[call-arg]

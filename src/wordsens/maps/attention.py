@@ -62,8 +62,8 @@ class AttentionMap(FeatureMap):
         return 10.0, 50 * n
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
-        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension)."""
-        X = self.cast(X)
+        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension); differentiable in X."""
+        X = self.cast(X, graph=True)
         if self.batch is None or X.ndim == 3:
             out = self.state(X.reshape(-1, *X.shape[-2:])).output
         else:  # one draw of the weights per leading index, several samples each
@@ -89,6 +89,10 @@ class AttentionMap(FeatureMap):
         tokens = X[:, None]
         queries, keys, values = self.query(tokens), self.key(tokens), self.value(tokens)
         scores = queries @ keys.mT
+        if not scores.isfinite().all():
+            raise UserError(
+                f"the attention scores of this {self.name} map overflow; scale X or the weights down"
+            )
         weights, summary = self.normalization.attend(scores)
         return AttentionState(
             self, X, queries, keys, values, scores, weights, summary, weights @ values
@@ -350,6 +354,7 @@ def _balanced(rows: torch.Tensor) -> torch.Tensor:
     r, d = rows.shape[1:]
     gram = rows @ rows.mT if r <= d else rows.mT @ rows
     ridge = 0.01 * torch.linalg.matrix_norm(gram, ord=torch.inf)[:, None, None]
+    ridge = torch.where(ridge > 0, ridge, 1)  # no score moves: the direction is 0
     gram = gram + ridge * torch.eye(min(r, d), dtype=rows.dtype, device=rows.device)
     ones = rows.new_ones(rows.shape[0], r, 1)
     if r <= d:

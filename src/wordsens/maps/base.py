@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import torch
 
+from wordsens.arguments import real_tensor, several, single
 from wordsens.errors import UserError
 from wordsens.perturbation import OneTokenView, Perturbation
 from wordsens.randomness import Stream
@@ -107,20 +107,18 @@ class FeatureMap(ABC):
         """φ as a function of Δ at one position, or of m Δ's at m distinct positions."""
         X = self.cast(X)
         lead = tuple(X.shape[:-2])
-        single = isinstance(position, int | Integral)
-        chosen = [int(position)] if isinstance(position, int | Integral) else list(position)
+        alone = single(position)
+        chosen = several(position) if alone is None else [alone]
         sets = position_sets([chosen], X.shape[-2]).to(X.device)
         view = self.view(X.reshape(-1, *X.shape[-2:]), sets)
-        return Perturbation(view, lead, None if single else len(chosen))
+        return Perturbation(view, lead, len(chosen) if alone is None else None)
 
-    def cast(self, X: Any) -> torch.Tensor:
-        """X in this map's precision and on its device; ``UserError`` where it does not fit."""
-        try:
-            given = torch.as_tensor(X)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise UserError(f"X is no array of numbers: {error}") from None
-        if given.is_complex():
-            raise UserError("X is complex; embeddings are real numbers")
+    def cast(self, X: Any, graph: bool = False) -> torch.Tensor:
+        """X in this map's precision and on its device; ``UserError`` where it does not fit.
+
+        It is detached, or keeps its autograd ``graph``.
+        """
+        given = real_tensor("X", X, finite=False, graph=graph)
         X = given.to(dtype=self.dtype, device=self.device)
         if X.ndim < 2 or (self.batch is not None and (X.ndim < 3 or X.shape[0] != self.batch)):
             wanted = "(..., n, d)" if self.batch is None else f"({self.batch}, ..., n, d)"
@@ -139,6 +137,8 @@ class FeatureMap(ABC):
 def position_sets(sets: Sequence[Sequence[int]], n: int) -> torch.Tensor:
     """Checked position sets as a tensor (P, m); negative positions are refused."""
     for positions in sets:
+        if not positions:
+            raise UserError("no position is named; give at least one")
         for position in positions:
             if not 0 <= position < n:
                 raise UserError(f"position {position} is outside 0 … {n - 1} (n = {n} tokens)")

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from wordsens.activations import Activation, activation, he_scale
+from wordsens.arguments import real_tensor
 from wordsens.errors import UserError
 from wordsens.gaussian import Columns, DenseGaussian, GaussianMatrix, LazyGaussian
 from wordsens.maps.base import DEFAULTS, Effort, FeatureMap, MapOptions
@@ -37,6 +38,12 @@ class DeepRandomFeatures(FeatureMap):
         self, layers: Sequence[GaussianMatrix], phi: Activation, *, batched: bool = False
     ) -> None:
         self.layers, self.phi = list(layers), phi
+        for level, (V, below) in enumerate(zip(layers[1:], layers, strict=False), start=2):
+            if V.columns != below.rows or V.batch != below.batch:
+                raise UserError(
+                    f"weights V{level} are {V.rows}×{V.columns} and V{level - 1} "
+                    f"{below.rows}×{below.columns}; every layer takes what the one below gives"
+                )
         self.options = MapOptions(layers[-1].rows, len(self.layers), phi.name)
         self.batch = layers[0].batch if batched else None
         self.dtype, self.device = layers[0].dtype, layers[0].device
@@ -104,12 +111,12 @@ class DeepRandomFeatures(FeatureMap):
         ]
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
-        """φ(X), (..., n, d) → (..., k)."""
-        X = self.cast(X)
+        """φ(X), (..., n, d) → (..., k); differentiable in X."""
+        X = self.cast(X, graph=True)
         lead = X.shape[:-2]
         h = X.reshape(self.batch or 1, -1, X.shape[-2] * X.shape[-1])
         for V in self.layers:
-            h = self.phi.value(V.matvec(h))
+            h = self.phi.value(V(h))
         return h.reshape(*lead, h.shape[-1])
 
     def check_size(self, n: int, d: int) -> None:
@@ -251,7 +258,11 @@ class RandomFeaturesView(OneTokenView):
         return self.block.norm_bound().reshape(self.norm.shape) * self.phi.lipschitz * reach
 
 
-def dense(weight: Any, dtype: torch.dtype, device: torch.device | str) -> DenseGaussian:
+def dense(name: str, weight: Any, dtype: torch.dtype, device: torch.device | str) -> DenseGaussian:
     """Given weights (k, m) or (T, k, m) as a Gaussian matrix."""
-    tensor = torch.as_tensor(weight).to(dtype=dtype, device=device)
+    tensor = real_tensor(f"weights {name}", weight).to(dtype=dtype, device=device)
+    if tensor.ndim not in (2, 3) or 0 in tensor.shape:
+        raise UserError(
+            f"weights {name} have shape {tuple(tensor.shape)}; allowed are (k, m) and (T, k, m)"
+        )
     return DenseGaussian(tensor.reshape(-1, *tensor.shape[-2:]))

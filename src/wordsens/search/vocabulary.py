@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from wordsens.errors import UserError
+from wordsens.arguments import real_number, real_tensor
+from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap
 from wordsens.maps.attention import AttentionMap
 from wordsens.progress import reached
@@ -57,7 +58,7 @@ class VocabularySensitivity:
     best_in_ball  the same inside the ball; change NaN at the word −1 where no word is that near
     change        every relative change, (P, V), 0 for the text's own word; None where only the
                   top was asked for
-    norm          ‖φ(X)‖
+    norm          ‖φ(X)‖; every change is NaN where it is 0
     """
 
     top: Substitutions
@@ -101,11 +102,15 @@ def vocabulary_sensitivity(
     n × n scores and the result is bounded.  Other maps are evaluated word by word.  Raises
     ``UserError`` for arguments that do not fit.
     """
+    if not isinstance(map, FeatureMap):
+        raise UserError(f"map = {map!r} is no feature map; make one with build_map")
     X = map.cast(X)
     if X.ndim != 2:
         raise UserError(f"X has shape {tuple(X.shape)}; vocabulary_sensitivity takes (n, d)")
-    if top is not None and top < 1:
-        raise UserError(f"top = {top} must be at least 1")
+    if top is not None:
+        top = whole_number("top", top)
+    if not real_number("reach", reach) > 0:
+        raise UserError(f"reach = {reach} must be a positive number")
     sets = chosen_sets(positions, 1, len(X), Stream(seed, "positions")).to(X.device)
     source: AttentionSubstitution | WordByWord
     source = AttentionSubstitution(map, X) if isinstance(map, AttentionMap) else WordByWord(map, X)
@@ -127,7 +132,7 @@ def vocabulary_sensitivity(
 
 def _checked(vectors: Any, X: torch.Tensor) -> torch.Tensor:
     """Word vectors that fit the sample, where they are."""
-    words = torch.as_tensor(vectors)
+    words = real_tensor("vocabulary", vectors)
     if words.ndim != 2 or words.shape[1] != X.shape[1] or not len(words):
         raise UserError(
             f"vocabulary has shape {tuple(words.shape)}; for X {tuple(X.shape)} it must be "
@@ -165,7 +170,10 @@ class _Keeper:
         top: int | None,
         reach: float,
     ) -> None:
-        self.X, self.positions, self.norm = X, positions, norm
+        self.X, self.positions = X, positions
+        self.norm = torch.where(
+            norm > 0, norm, torch.nan
+        )  # where φ(X) = 0 nothing is a share of it
         self.count, self.whole = top or SHOWN, top is None
         self.limit = reach**2 * X.shape[1]
         self.change: torch.Tensor | None = None
@@ -209,7 +217,7 @@ class _Keeper:
             tops.append(joined.at(order[joined.square[order] >= 0]))
         top, near, best, best_near = (self._substitutions(x) for x in (*tops, *self.bests))
         return VocabularySensitivity(
-            top, near, self.positions, best, best_near, self.change, float(self.norm)
+            top, near, self.positions, best, best_near, self.change, float(self.norm.nan_to_num())
         )
 
     def _substitutions(self, found: _Found) -> Substitutions:
