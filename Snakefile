@@ -8,6 +8,7 @@ import os
 from snakemake.utils import Paramspace, min_version
 
 from wordsens.config import readable_or_exit, results_or_exit
+from wordsens.config.targets import targets_or_exit
 
 min_version("9.13")
 
@@ -92,3 +93,8 @@ include: "workflow/rules/vocabulary.smk"
 include: "workflow/rules/encoders.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
+
+
+if os.path.samefile(workflow.main_snakefile, os.path.join(HERE, "Snakefile")):
+    # As a module of another workflow, the targets may be that one's.
+    targets_or_exit(rule.name for rule in workflow.rules)

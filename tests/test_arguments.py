@@ -137,7 +137,7 @@ CALLS = [
         lambda: wordsens.build_map("drf", weights={"V1": torch.ones(3, 4), "V2": torch.ones(3, 2)}),
         "every layer takes what the one below gives",
     ),
-    (lambda: wordsens.build_map("qkv", weights=dict.fromkeys(["WQ", "WK", "WV"], [1.0])), "qkv"),
+    (lambda: wordsens.build_map("qkv", weights={"WQ": [1.0], "WK": [1.0], "WV": [1.0]}), "qkv"),
     (lambda: wordsens.large_width_limit(0), "n = 0 must be"),
     (lambda: wordsens.large_width_limit(3, words=4), "words = 4"),
     (lambda: wordsens.large_width_limit(3, activation="x"), "activation 'x' is not known"),

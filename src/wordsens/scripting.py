@@ -67,7 +67,9 @@ def job(snakemake: Any) -> Iterator[None]:
         except Exception as error:
             line = error if isinstance(error, UserError) else _shortage(error)
             if line is not None:
-                print(f"error: {line}", file=sys.stderr)
+                from wordsens.config.written import as_written
+
+                print(f"error: {as_written(str(line))}", file=sys.stderr)
                 raise SystemExit(1) from None
             # Not the user's: the log says why the job died, and the error goes on.
             log.write(traceback.format_exc().encode())

@@ -97,10 +97,12 @@ def test_the_digest_is_of_names_and_contents(tmp_path: Path, monkeypatch) -> Non
 
 def test_two_folders_are_two_reports(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    paths = ["my-encoder", "my_encoder", "my.encoder", "a/my-encoder", "b/my-encoder", "m" * 50]
-    paths += ["m" * 51, "日本", "中国", "my--encoder", "../my-encoder"]
+    paths = ["my-encoder", "my_encoder", "my.encoder", "a/my-encoder", "a_my-encoder", "m" * 50]
+    paths += ["a-my-encoder", "b/my-encoder", "a__my-encoder", "a-_my-encoder", "my--encoder"]
+    paths += ["m" * 51, "日本", "中国", "../my-encoder"]
     names = [report_name(path) for path in paths]
     assert len(set(names)) == len(paths)
     assert all(name.isascii() and name.isidentifier() for name in names)
     assert names[0] == "own_my_encoder"
+    assert names[3] == "own_a___my_encoder"
     assert report_name(str(tmp_path / "my-encoder")) == report_name("./my-encoder") == names[0]

@@ -3,7 +3,7 @@
 
 rule fetch_corpus:
     input:
-        lambda wildcards: ancient(cfg.corpora[wildcards.corpus].files),
+        lambda wildcards: ancient(cfg.corpora[wildcards.corpus].inputs),
     output:
         texts="results/assets/corpora/{corpus}/texts.jsonl",
         counts="results/assets/corpora/{corpus}/counts.json",
@@ -28,7 +28,7 @@ rule fetch_corpus:
 
 rule fetch_encoder:
     input:
-        lambda wildcards: ancient(cfg.encoders[wildcards.encoder].files),
+        lambda wildcards: ancient(cfg.encoders[wildcards.encoder].inputs),
     output:
         directory("results/assets/encoders/{encoder}"),
     log:
@@ -52,7 +52,7 @@ rule fetch_encoder:
 
 rule fetch_model:
     input:
-        lambda wildcards: ancient(cfg.models[wildcards.model].files),
+        lambda wildcards: ancient(cfg.models[wildcards.model].inputs),
     output:
         directory("results/assets/models/{model}"),
     log:

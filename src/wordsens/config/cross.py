@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered, report_name
+from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered
 from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
@@ -146,10 +146,8 @@ class CrossCheck(SchemaCheck):
             )
         width = "pad_to" if dataset.get("pad_to") and dataset["policy"] != "windows" else "tokens"
         if dataset[width] > encoder.max_tokens:
-            own = self.config.get("encoder")
-            of_report = own is not None and key[1] == report_name(own)
             self.say(
-                ("report", "n") if of_report else (*key, width),
+                (*key, width),
                 f"is {dataset[width]}, but encoder {dataset['encoder']} has positions for "
                 f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
             )
@@ -223,7 +221,8 @@ class CrossCheck(SchemaCheck):
             key = ("layers", name)
             self._one_table(key, filled)
             self._positions(key, study)
-            self._texts(key, study["dataset"], filled)
+            if self._texts(key, study["dataset"], filled):
+                self._of_encoder(key, study, filled["datasets"][study["dataset"]])
         for name, study in filled["attraction"].items():
             key = ("attraction", name)
             self._one_table(key, filled)
@@ -245,6 +244,24 @@ class CrossCheck(SchemaCheck):
             for name, study in filled[section].items():
                 self._one_table((section, name), filled)
                 self._known((section, name, needed), study[needed], known, filled)
+
+    def _of_encoder(self, key: Key, study: Plain, dataset: Plain) -> None:
+        """Layers and lengths that the user's own encoder has."""
+        encoder = self.opened.get(dataset["encoder"])
+        if encoder is None:
+            return
+        layers = study["layers"]
+        if isinstance(layers, list) and max(layers) > encoder.layers:
+            self.say(
+                (*key, "layers"),
+                f"is {layers}, but encoder {dataset['encoder']} has layers 0 to {encoder.layers}",
+            )
+        if max(study["n"]) > encoder.max_tokens:
+            self.say(
+                (*key, "n"),
+                f"is {study['n']}, but encoder {dataset['encoder']} has positions for "
+                f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
+            )
 
     def _texts(self, key: Key, dataset: str, filled: Plain) -> bool:
         """Whether a dataset is known and made of texts."""

@@ -51,6 +51,11 @@ class Asset:
         return [str(path)]
 
     @property
+    def inputs(self) -> list[str]:
+        """The files as a rule's input; Snakemake would take a {name} in a path for a wildcard."""
+        return [file for file in self.files if "{" not in file]
+
+    @property
     def content(self) -> str:
         """A digest of what those files hold."""
         from wordsens.data.content import content
@@ -173,19 +178,22 @@ class Config:
     report: str | None  # the name of what model_report reports on
 
 
+# A path that a name can spell: its separators stand alone, so that no two paths share a name.
+_SPELT = re.compile(r"[A-Za-z0-9]+([-_/][A-Za-z0-9]+)*")
+
+
 def report_name(encoder: str) -> str:
     """The name under which an encoder's folder is reported on, another one for each folder.
 
-    A folder of the working directory gives own_<its name>, "-" as "_" and "_" as "__"; of any other
-    folder, or name, a part of the path's sha256 follows.
+    Below the working directory it is own_<the path>, with _ for -, __ for _ and ___ for /; for any
+    other path, own_<its last part>_<the beginning of its sha256>.
     """
     path = os.path.abspath(encoder)
-    folder, last = os.path.split(path)
-    name = last.replace("_", "__").replace("-", "_")
-    spelt = len(name) <= 44 and re.fullmatch(r"(?!.*--)[A-Za-z0-9_-]+", last)
-    if spelt and folder == os.getcwd():
+    inside = os.path.relpath(path)
+    name = inside.replace("_", "__").replace("-", "_").replace("/", "___")
+    if _SPELT.fullmatch(inside) and len(name) <= 44:
         return PREFIX + name
-    plain = re.sub(r"[^A-Za-z0-9]+", "_", last).strip("_")[:40] or "encoder"
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", os.path.basename(path)).strip("_")[:30] or "encoder"
     return f"{PREFIX}{plain}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
 
 

@@ -108,7 +108,9 @@ def search_layers(
     special_tokens: bool = True,
 ) -> LayerSensitivity:
     """As ``layer_sensitivity``, with everything chosen: T texts (T, n), sets (P, m), T streams."""
-    starts, steps = whole_number("starts", starts), whole_number("steps", steps)
+    for name, value in {"starts": starts, "steps": steps}.items():
+        if whole_number(name, value, None) < 1:
+            raise UserError(f"{name} = {value} must be at least 1")
     before, after = model.encoder.special_tokens() if special_tokens else ([], [])
     ends = [torch.tensor(part, dtype=torch.long).expand(len(ids), -1) for part in (before, after)]
     whole = torch.cat([ends[0], ids.long().cpu(), ends[1]], 1)

@@ -91,7 +91,7 @@ class AttentionMap(FeatureMap):
         scores = queries @ keys.mT
         if not scores.isfinite().all():
             raise UserError(
-                f"the attention scores of this {self.name} map overflow; scale X or the weights down"
+                f"the attention scores of this {self.name} map overflow; scale X or W down"
             )
         weights, summary = self.normalization.attend(scores)
         return AttentionState(
