@@ -54,7 +54,8 @@ def draw(
     import matplotlib as mpl
 
     mpl.use("Agg")
-    from wordsens.figures import style, summary
+    from wordsens.figures import style, summary, text
+    from wordsens.figures.single import show_single_points
 
     module = importlib.import_module(KINDS[kind])
     chosen = {}
@@ -65,8 +66,9 @@ def draw(
             chosen[name] = summary.whole(name, tables[name], module.NEEDED)
         else:
             chosen[name] = summary.checked(name, tables[name])
-    with style.context():
+    with style.context(), text.fonts(chosen.values(), f"figure {Path(stem).name}"):
         figure, numbers = module.figure(chosen)
+        show_single_points(figure)
         if options.get("title"):
             figure.suptitle(options["title"])
         return _write(figure, numbers, Path(stem))

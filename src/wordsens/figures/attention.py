@@ -13,6 +13,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import PowerNorm
 
+from wordsens.figures.text import columns as columns_of
+from wordsens.figures.text import drawable, shown, slant
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
@@ -35,9 +38,8 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         for panel, (sentence, part) in zip(row, sentences, strict=False):
             pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
             meshes.append(squares(panel, part["weight"].to_numpy(), pieces, top))
-            panel.set_title(
-                f"“{sentence}”" if len(sentence) < 45 else "", style="italic", parse_math=False
-            )
+            title = drawable(f"“{sentence}”") if columns_of(sentence) < 45 else ""
+            panel.set_title(title, style=slant(title), parse_math=False)
         for panel in row[len(sentences) :]:
             panel.set_axis_off()
         drawn.colorbar(meshes[0], ax=row.tolist(), shrink=0.75, pad=0.02, label="attention score")
@@ -62,7 +64,7 @@ def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -
     if count <= READABLE:
         small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8 if count < 21 else 6}
         places = np.arange(count) + 0.5
-        names = [piece.replace("$", r"\$") for piece in pieces]  # no formula
+        names = [shown(piece) for piece in pieces]
         axes.set_xticks(places, names, rotation=90, **small)
         axes.set_yticks(places, names, **small)
     axes.set_xlabel("key")
