@@ -229,5 +229,5 @@ def test_a_sample_of_zeros_has_no_sensitivity(name: str) -> None:
 
 def test_scores_that_overflow_are_said_to() -> None:
     map = wordsens.build_map("raf", weights={"W": 1e308 * torch.eye(d, dtype=torch.float64)})
-    with pytest.raises(UserError, match="scores of this raf map overflow"):
+    with pytest.raises(UserError, match="scores of this map overflow"):
         wordsens.word_sensitivity(map, 1e3 * sample())

@@ -39,8 +39,8 @@ def mistakes(**given: Any) -> list[str]:
 
 @pytest.mark.parametrize("n", [[3], [4], [5], [8, 12], [64]])
 def test_the_attracted_position_is_in_the_text(folder: Path, n: list[int]) -> None:
-    added = loaded(encoder="bert", texts="mine.txt", report={"n": n}).attraction
-    position = added["own_bert_attraction"]["position"]
+    added = loaded(encoder="bert", texts="mine.txt", report={"n": n}).study("own_bert_attraction")
+    position = added.settings["position"]
     assert 0 <= position <= max(n) - 3, "two tokens are special"
     assert position == max(n) // 3 or max(n) < 5
 
@@ -83,10 +83,10 @@ def test_default_lengths_fit_positions_that_are_counted_from_the_padding_id(fold
     config = json.loads((folder / "bert" / "config.json").read_text())
     config |= {"model_type": "roberta", "pad_token_id": 1, "max_position_embeddings": 66}
     (folder / "bert" / "config.json").write_text(json.dumps(config))
-    assert loaded(encoder="bert", texts="mine.txt").layers["own_bert_layers"].axes["n"][-1] == 64
+    assert loaded(encoder="bert", texts="mine.txt").study("own_bert_layers").values("n")[-1] == 64
     config |= {"max_position_embeddings": 65}
     (folder / "bert" / "config.json").write_text(json.dumps(config))
-    assert loaded(encoder="bert", texts="mine.txt").layers["own_bert_layers"].axes["n"][-1] == 32
+    assert loaded(encoder="bert", texts="mine.txt").study("own_bert_layers").values("n")[-1] == 32
 
 
 def test_an_encoder_of_the_configuration_by_its_name(folder: Path) -> None:
@@ -94,11 +94,11 @@ def test_an_encoder_of_the_configuration_by_its_name(folder: Path) -> None:
     found = loaded(encoder=name, texts="mine.txt")
     assert found.report == f"own_{name}"
     assert found.datasets[found.report].settings["encoder"] == name
-    assert found.attraction[f"{found.report}_attraction"]["encoder"] == name
+    assert found.study(f"{found.report}_attraction").settings["encoder"] == name
     assert set(found.encoders) == set(DEFAULT["encoders"])
     own = copy.deepcopy(DEFAULT["encoders"]) | {"mine": {"source": "file", "path": "bert"}}
     found = loaded(encoder="mine", texts="mine.txt", encoders=own)
-    assert found.vocabulary["own_mine_vocabulary"].axes["d"] == [16], "as of a folder"
+    assert found.study("own_mine_vocabulary").values("d") == [16], "as of a folder"
 
 
 @pytest.mark.parametrize(

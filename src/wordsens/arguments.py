@@ -10,8 +10,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.errors import UserError, whole_number
 
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-import torch
-
 from wordsens.arguments import real_tensor
+from wordsens.deferred import torch
 from wordsens.errors import UserError
 
-Pullback = Callable[[torch.Tensor], torch.Tensor]
+Pullback = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 class OneTokenView(ABC):

@@ -9,7 +9,7 @@ Twins are therefore one sample with their mean label, exactly as K⁺ has it for
 
 from __future__ import annotations
 
-import torch
+from wordsens.deferred import torch
 
 # ‖φ_i − φ_j‖² of less than this share of ‖φ_i‖² + ‖φ_j‖² says that two samples are twins; K holds
 # such a difference to eps/TWIN ≈ 2·10⁻⁵ of itself, and whatever is kept is known at least so well.

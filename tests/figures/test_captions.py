@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from wordsens.figures.captions import caption
+from wordsens.studies import figure_module
 
 
 def table(samples: list[int]) -> pd.DataFrame:
@@ -24,4 +25,4 @@ def table(samples: list[int]) -> pd.DataFrame:
     ],
 )
 def test_distinct_texts_are_counted(samples: list[int], says: str) -> None:
-    assert says in caption("context_length", {"s": table(samples)}, {})
+    assert says in caption(figure_module("context_length"), {"s": table(samples)}, {})

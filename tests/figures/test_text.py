@@ -14,8 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from wordsens.figures import attention, draw, prompts, style, text
+from tests.figures.drawing import draw
+from wordsens.figures import style, text
 from wordsens.figures.single import show_single_points
+from wordsens.studies.attention.figures import attention
+from wordsens.studies.prompts.figures import prompts
 
 PIECES = ["日本", "😀", "שלום", "سلام", "▁", "$5", "a_b^c", "\\frac", "Привет", "café", "##ing"]
 

@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.figures.drawing import draw
 from wordsens.errors import UserError
-from wordsens.figures import attention, attraction, draw, layers
-from wordsens.results import read_table, write_table
+from wordsens.studies.attention.figures import attention
+from wordsens.studies.attraction.figures import attraction
+from wordsens.studies.layers.figures import layers
 
 
 def layers_table(depth: int = 3) -> pd.DataFrame:
@@ -140,18 +142,3 @@ def test_mistakes_are_one_line(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'x': column '\w+' is missing; make it anew"):
         draw(kind, {"x": pd.DataFrame({"a": [1]})}, {}, tmp_path / "figure")
     assert not list(tmp_path.iterdir())
-
-
-def test_words_that_read_like_numbers_or_nothing_are_names(tmp_path: Path) -> None:
-    """From the table's file to the axes; panels of such sentences are not dropped."""
-    words = "null nan 1e5 001 TRUE"
-    write_table(squares_table(words, 0.4), tmp_path / "t.csv")
-    write_table(squares_table("NA", 0.4).assign(sentence="nan"), tmp_path / "u.csv")
-    read = {name: read_table(tmp_path / f"{name}.csv") for name in "tu"}
-    figure, _ = attention.figure(read)
-    panels = [axes for axes in figure.axes if axes.get_xlabel() == "key"]
-    assert [[x.get_text() for x in axes.get_xticklabels()] for axes in panels] == [
-        words.split(),
-        ["NA"],
-    ]
-    plt.close(figure)

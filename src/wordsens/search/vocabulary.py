@@ -17,7 +17,6 @@ import torch
 from wordsens.arguments import real_number, real_tensor
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap
-from wordsens.maps.attention import AttentionMap
 from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
@@ -112,8 +111,8 @@ def vocabulary_sensitivity(
     if not real_number("reach", reach) > 0:
         raise UserError(f"reach = {reach} must be a positive number")
     sets = chosen_sets(positions, 1, len(X), Stream(seed, "positions")).to(X.device)
-    source: AttentionSubstitution | WordByWord
-    source = AttentionSubstitution(map, X) if isinstance(map, AttentionMap) else WordByWord(map, X)
+    state = map.attention(X)
+    source = WordByWord(map, X) if state is None else AttentionSubstitution(state)
     chosen = sets[:, 0]
     at_once = 1 if callable(vocabulary) else source.positions_at_once(len(chosen))
     words = None if callable(vocabulary) else _checked(vocabulary, X)
