@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from wordsens.config import Config, ConfigError, load
-from wordsens.config.written import as_written
+from wordsens.written import as_written
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"

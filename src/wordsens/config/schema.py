@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wordsens.config.repeated import repeated_keys
-from wordsens.config.written import as_written
+from wordsens.written import as_written
 from wordsens.yamls import Plain, read_yaml
 
 

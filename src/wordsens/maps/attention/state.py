@@ -54,9 +54,7 @@ class AttentionState:
         queries, keys, values = query(tokens), key(tokens), value(tokens)
         scores = queries @ keys.mT
         if not scores.isfinite().all():
-            raise UserError(
-                "the attention scores of this map overflow; scale X or W down"
-            )
+            raise UserError("the attention scores of this map overflow; scale X or W down")
         weights, summary = normalization.attend(scores)
         parts = (queries, keys, values, scores, weights, summary, weights @ values)
         return cls(query, key, value, normalization, X, *parts)
