@@ -72,10 +72,10 @@ def device_of(device: Any) -> torch.device:
 def token_ids(name: str, value: Any, vocabulary: int) -> torch.Tensor:
     """Token ids, (n,) or (T, n), as int64, each below ``vocabulary``."""
     ids = real_tensor(name, value)
+    if not ids.numel():
+        raise UserError(f"{name} is empty; give token ids (n,) or (T, n) of what is not empty")
     if ids.is_floating_point() or ids.dtype == torch.bool or ids.ndim not in (1, 2):
         raise UserError(f"{name} must be token ids, whole numbers of shape (n,) or (T, n)")
-    if not ids.numel():
-        raise UserError(f"{name} is empty; give at least one token")
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocabulary:
         raise UserError(
