@@ -83,7 +83,7 @@ def word_sensitivity(
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")
     if method == "published" and steps is not None:
         raise UserError("steps are fixed by method published; leave them out, or method")
-    X = map.cast(X)
+    X = map.cast(X, graph=False)
     if X.ndim > 3:
         raise UserError(f"X has shape {tuple(X.shape)}; allowed are (n, d) and (T, n, d)")
     single = X.ndim == 2

@@ -41,7 +41,7 @@ class AttentionMap(FeatureMap):
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
         """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension); differentiable in X."""
-        X = self.cast(X, graph=True)
+        X = self.cast(X)
         if self.batch is None or X.ndim == 3:
             out = self.state(X.reshape(-1, *X.shape[-2:])).output
         else:  # one draw of the weights per leading index, several samples each
