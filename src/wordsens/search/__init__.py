@@ -1,7 +1,8 @@
 """Searches for the supremum over a product of balls, and ``word_sensitivity``."""
 
-from wordsens.search.ascent import Found, climb
+from wordsens.search.climb import climb
+from wordsens.search.maximum import Maximum
 from wordsens.search.published import published_ascent
 from wordsens.search.sensitivity import Sensitivity, word_sensitivity
 
-__all__ = ["Found", "Sensitivity", "climb", "published_ascent", "word_sensitivity"]
+__all__ = ["Maximum", "Sensitivity", "climb", "published_ascent", "word_sensitivity"]
