@@ -100,12 +100,12 @@ def test_batch_composition_changes_nothing(name):
 
 @pytest.mark.parametrize("name", ["raf", "relu_raf"])
 def test_chunks_of_positions_change_nothing(name, monkeypatch):
-    from wordsens.maps import attention
+    from wordsens.maps.attention import view
 
     X = sample(9, 6, seed=4)
     map = wordsens.build_map(name, d=6, seed=0)
     whole = wordsens.word_sensitivity(map, X, positions="all", starts=6)
-    monkeypatch.setattr(attention, "WORKING_BYTES", 1)
+    monkeypatch.setattr(view, "WORKING_BYTES", 1)
     cut = wordsens.word_sensitivity(map, X, positions="all", starts=6)
     # the ridges of ReLU amplify the rounding of differently shaped products
     tolerance = 1e-2 if name == "relu_raf" else 1e-9
