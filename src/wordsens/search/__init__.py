@@ -1,6 +1,6 @@
 """Searches for the supremum over a product of balls, and ``word_sensitivity``."""
 
-from wordsens.search.climb import climb
+from wordsens.search.power import climb
 from wordsens.search.maximum import Maximum
 from wordsens.search.published import published_ascent
 from wordsens.search.sensitivity import Sensitivity, word_sensitivity

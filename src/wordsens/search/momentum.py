@@ -124,7 +124,7 @@ def follow_kinks(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Max
     refined in rounds with several first lengths each.
     """
     count = starts.shape[2]
-    beside = view.beside(starts)
+    beside = view.neighbours(starts)
     front = Front.of(torch.cat([starts, *beside], 2))
     front = Front(front.value, front.u, front.start % count, front.steps)
     explore = max(1, round(steps * 3 / 7))

@@ -20,7 +20,7 @@ from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=24, anneal=50, steps=50, halve=8)
+    effort = Effort(starts=64, anneal=20, steps=50, halve=4)
     normalization: Normalization
     query: Projection
     key: Projection
