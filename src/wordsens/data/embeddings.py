@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordsens.data.assets import read_asset
+from wordsens.data.folders import read_asset
 from wordsens.data.corpora import check_texts, read_texts
 from wordsens.data.tokens import TokenSamples, token_samples
 from wordsens.errors import UserError
