@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -96,5 +97,63 @@ def test_mistakes_are_one_line(encoder, tiny_bert: Path, tmp_path: Path) -> None
     fails("positions for 64 tokens, not 72", encoder, "w1 " * 70)
     fails("position", encoder, "w1 w2", positions=[2])
     fails(r"layers \[4\]: the encoder has layers 0 to 3", encoder, "w1 w2", layers=[4])
-    fails("starts = 0 must be at least 1", encoder, "w1 w2", starts=0)
     fails("is not empty", encoder, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "pattern"),
+    [
+        ("w1 w2", {"starts": 0}, "starts = 0 must be a whole number of at least 1"),
+        ("w1 w2", {"starts": 1.5}, "starts = 1.5 must be a whole number"),
+        ("w1 w2", {"steps": None}, "steps = None must be a whole number"),
+        ("w1 w2", {"layers": [1.5]}, "layer = 1.5 must be a whole number"),
+        ("w1 w2", {"layers": 7}, "layers 7: the encoder has layers 0 to 3"),
+        ("w1 w2", {"layers": []}, "choose all or a list"),
+        ("w1 w2", {"layers": None}, "layers None: the encoder has layers 0 to 3"),
+        ("w1 w2", {"seed": "one"}, "seed = 'one' must be a whole number"),
+        ("w1 w2", {"perturb": "word"}, "perturb 'word' is not known"),
+        (["w1", "w2"], {}, "a text is given as text, or as token ids"),
+        ([[5, 6], [7]], {}, "for T texts of one length"),
+        ([], {}, "is not empty"),
+        (torch.empty(0, 4, dtype=torch.long), {}, "is not empty"),
+        ([1.5, 2.0], {}, "a text is given as text, or as token ids"),
+        ([True, False], {}, "a text is given as text, or as token ids"),
+        (None, {}, "a text is given as text, or as token ids"),
+        ([5, 44], {}, "the token id 44 is in no vocabulary of 44 words; allowed: 0 to 43"),
+        ([5, -1], {}, "the token id -1 is in no vocabulary"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_one_line(encoder, text, options, pattern) -> None:
+    with pytest.raises(UserError, match=pattern) as caught:
+        wordsens.layer_sensitivity(encoder, text, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_and_arrays_of_numpy_are_numbers(encoder) -> None:
+    options = {"starts": np.int64(2), "steps": np.int32(3)}
+    found = wordsens.layer_sensitivity(
+        encoder, np.array([9, 30, 17]), layers=np.int64(2), positions=np.array([1]), **options
+    )
+    other = wordsens.layer_sensitivity(
+        encoder, [9, 30, 17], layers=[2], positions=[1], starts=2, steps=3
+    )
+    assert torch.equal(found.sup, other.sup)
+
+
+def test_what_is_no_model_is_one_line(encoder, tiny_bert: Path) -> None:
+    for model in (None, 3, encoder.tokenizer):
+        with pytest.raises(UserError, match="is no model; allowed: a path, an Encoder"):
+            wordsens.layer_sensitivity(model, "w1 w2")
+    with pytest.raises(UserError, match="is no model of transformers with its tokenizer"):
+        wordsens.layer_sensitivity(encoder.blocks().model, "w1 w2")
+
+
+def test_a_loaded_model_gives_what_its_folder_gives(encoder, tiny_bert: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    model = AutoModel.from_pretrained(tiny_bert, attn_implementation="eager")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    options = {"starts": 2, "steps": 3, "positions": "all"}
+    found = wordsens.layer_sensitivity(model, "w1 w2 w3", tokenizer=tokenizer, **options)
+    other = wordsens.layer_sensitivity(str(tiny_bert), "w1 w2 w3", **options)
+    assert torch.equal(found.by_position, other.by_position)

@@ -112,6 +112,9 @@ def test_listed_candidates(model):
         (0, {"candidates": []}, "at least one"),
         (0, {"shortlist": 0}, "shortlist = 0"),
         (0, {"top": 0}, "top = 0"),
+        (1.5, {}, "position = 1.5 must be a whole number"),
+        (0, {"layer": 1.5}, "layer = 1.5 must be a whole number"),
+        (0, {"rounds": 1.5}, "rounds = 1.5 must be a whole number"),
     ],
 )
 def test_bad_questions_are_one_line(model, position, options, message):

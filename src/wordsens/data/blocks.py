@@ -9,7 +9,7 @@ not the same when they are, runs whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -50,19 +50,19 @@ class Blocks:
         self._explore()
 
     @property
-    def words(self) -> torch.nn.Module:
-        """The table of static word vectors."""
-        found: torch.nn.Module = self.model.get_input_embeddings()
-        return found
+    def words(self) -> Any:
+        """The module that looks static word vectors up."""
+        return self.model.get_input_embeddings()
 
     @property
     def rows(self) -> int:
         """The number of rows of the table of word vectors."""
-        return len(self.words.weight)  # type: ignore[arg-type]
+        return len(self.words.weight)
 
     @property
     def device(self) -> torch.device:
-        return self.words.weight.device  # type: ignore[union-attr, return-value]
+        device: torch.device = self.words.weight.device
+        return device
 
     @property
     def stepwise(self) -> bool:
@@ -103,9 +103,9 @@ class Blocks:
         output = self.model(
             input_ids=ids, attention_mask=mask.long(), output_hidden_states=layer < self.depth
         )
-        if layer == self.depth:
-            return output.last_hidden_state  # type: ignore[no-any-return]
-        return output.hidden_states[layer]  # type: ignore[no-any-return]
+        last = layer == self.depth
+        states: torch.Tensor = output.last_hidden_state if last else output.hidden_states[layer]
+        return states
 
     def _noted(self, ids: torch.Tensor) -> list[_Call]:
         """How the blocks are called on a text of this length."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 @torch.no_grad()
 def normalised_sum(blocks: Blocks, max_tokens: int) -> dict[str, torch.Tensor]:
     """places, scale, shift and eps (see ``Encoder.embedding_layer``); {} of any other model."""
-    layer = getattr(blocks.model, "embeddings", None)
+    layer: Any = getattr(blocks.model, "embeddings", None)
+    norm: Any
+    table: Any
     norm, table = getattr(layer, "LayerNorm", None), getattr(layer, "position_embeddings", None)
     if not isinstance(norm, torch.nn.LayerNorm) or not hasattr(table, "weight"):
         return {}

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 UNUSED = re.compile(r"^\[unused\d+\]$")
 UNLIMITED = 1 << 30  # positions of a model that has relative ones
 # Models that count positions from the padding's index on, for the time before one is loaded.
-FROM_PADDING = ("camembert", "longformer", "mpnet", "roberta", "roberta-prelayernorm")
-FROM_PADDING += ("xlm-roberta", "xlm-roberta-xl", "xmod", "data2vec-text", "luke", "esm", "ibert")
+FROM_PADDING = {"camembert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"}
+FROM_PADDING |= {"xlm-roberta", "xlm-roberta-xl", "xmod", "data2vec-text", "luke", "esm", "ibert"}
 SIZES, POSITIONS = ("hidden_size", "num_hidden_layers"), "max_position_embeddings"
 
 
@@ -38,7 +38,8 @@ class Encoder:
         self.key = key
         self.hidden_size = int(config["hidden_size"])
         self.layers = int(config["num_hidden_layers"])
-        self.max_tokens = int(config.get(POSITIONS) or UNLIMITED)
+        places = config.get(POSITIONS) or 0
+        self.max_tokens = int(places) if places > 0 else UNLIMITED
         if config.get("model_type") in FROM_PADDING:
             padding = config.get("pad_token_id")
             self.max_tokens -= (padding if isinstance(padding, int) else 1) + 1
@@ -253,15 +254,13 @@ def _sizes(folder: Path, key: str) -> dict[str, Any]:
 def _known_sizes(config: Any, key: str) -> dict[str, Any]:
     """The sizes by their common names, which a configuration of transformers knows."""
     config = config.get_text_config()
-    names = (*SIZES, POSITIONS, "pad_token_id")
-    found = {name: getattr(config, name, None) for name in names}
-    for name in SIZES:
-        if not isinstance(found[name], int) or found[name] < 1:
-            raise UserError(
-                f"{key}: the configuration's {name} is {found[name]!r}; allowed: 1 or more"
-            )
-    found = {name: value for name, value in found.items() if isinstance(value, int)}
-    return found | {"model_type": config.model_type}
+    found: dict[str, Any] = {"model_type": config.model_type}
+    for name in (*SIZES, POSITIONS, "pad_token_id"):
+        value = getattr(config, name, None)
+        if name in SIZES and not (isinstance(value, int) and value >= 1):
+            raise UserError(f"{key}: the configuration's {name} is {value!r}; allowed: 1 or more")
+        found[name] = value
+    return found
 
 
 def _apart(model: Any) -> Any:

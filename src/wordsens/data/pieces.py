@@ -41,7 +41,8 @@ def shown_in_text(pieces: Sequence[str], style: str) -> list[str]:
     for piece in pieces:
         found.append(_shown(piece, style, after_word))
         decoded = _decoded(piece, style)
-        after_word = bool(decoded) and _in_word(decoded[-1])
+        # A part of a character is taken for a letter, which it mostly is.
+        after_word = decoded is None or (bool(decoded) and _in_word(decoded[-1]))
     return found
 
 
@@ -59,7 +60,8 @@ def _shown(piece: str, style: str, after_word: bool) -> str:
     if style not in SPACES:
         return _visible(piece)
     if style == BYTES and _decoded(piece, style) is None:
-        return "".join(f"<0x{byte:02X}>" for byte in _bytes(piece))  # a part of a character
+        # A part of a character.
+        return "".join(f"<0x{byte:02X}>" for byte in _bytes(piece).removeprefix(b" "))
     decoded = _decoded(piece, style) or ""
     begins = decoded.startswith(" ")
     bare = decoded.removeprefix(" ") or decoded

@@ -102,10 +102,10 @@ def load_model(
 
     ``head`` names a class of transformers such as AutoModelForCausalLM; without it the bare model
     is loaded, of an encoder with a decoder the encoder.  ``attention`` is the implementation, None
-    for transformers' choice; eager ones hand out their scores.  Prefixes that training scripts leave
-    before the names of tensors are stripped.  Raises UserError, starting with ``key``, for a tensor
-    that the model needs and the files lack, for one in a block that the model would not use, and
-    for NaN or infinity.
+    for transformers' choice; eager ones hand out their scores.  Prefixes that training scripts
+    leave before the names of tensors are stripped.  Raises UserError, starting with ``key``, for a
+    tensor that the model needs and the files lack, for one in a block that the model would not use,
+    and for NaN or infinity.
     """
     import torch
 

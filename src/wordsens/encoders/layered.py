@@ -152,6 +152,34 @@ class LayeredEncoder:
         return projections(self.blocks, self.blocks.enter(ids), ids)
 
 
+Measurable = LayeredEncoder | Encoder | str | Path | torch.nn.Module
+
+
+def layered(
+    model: Measurable,
+    tokenizer: Any = None,
+    *,
+    weights: str = "pretrained",
+    stream: Stream | None = None,
+    perturb: str = "layer0",
+    device: str = "cpu",
+) -> LayeredEncoder:
+    """A path, an ``Encoder`` or a loaded model of transformers with its tokenizer, layer by layer.
+
+    Raises UserError for anything else.
+    """
+    if isinstance(model, LayeredEncoder):
+        return model
+    if isinstance(model, torch.nn.Module):
+        model = Encoder.of(model, tokenizer)
+    elif not isinstance(model, (Encoder, str, Path)):
+        raise UserError(
+            f"a {type(model).__name__} is no model; allowed: a path, an Encoder, or a loaded model "
+            "of transformers with tokenizer="
+        )
+    return LayeredEncoder.load(model, weights, stream=stream, perturb=perturb, device=device)
+
+
 def _sent(sent: torch.Tensor | None, states: torch.Tensor) -> torch.Tensor:
     return states if sent is None else sent
 

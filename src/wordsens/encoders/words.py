@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 
 from wordsens.encoders.layered import LayeredEncoder
-from wordsens.errors import UserError
+from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.search.vocabulary import Substitutions
 
@@ -43,7 +43,8 @@ def word_changes(
     ``distance`` is ‖e_v − x_i‖/‖x_i‖.  Raises UserError for a position, a layer or
     candidates that do not exist.
     """
-    n = len(token_ids)
+    n, position = len(token_ids), whole_number("position", position, None)
+    layer = whole_number("layer", layer, None)
     if not 0 <= position < n:
         raise UserError(
             f"position {position} is not in a text of {n} tokens; allowed: 0 to {n - 1}"
@@ -51,8 +52,8 @@ def word_changes(
     if not 0 <= layer <= model.depth:
         raise UserError(f"{model.encoder.key}: has layers 0 to {model.depth}, not {layer}")
     for name, value in {"shortlist": shortlist, "rounds": rounds, "top": top}.items():
-        if value is not None and value < 1:
-            raise UserError(f"{name} = {value} must be at least 1")
+        if value is not None:
+            whole_number(name, value)
     pieces, special = model.encoder.words()
     if candidates is None:
         words = torch.tensor(sorted(set(range(len(pieces))) - set(special)))
