@@ -121,6 +121,8 @@ def test_mistakes_are_one_line(encoder, tiny_bert: Path, tmp_path: Path) -> None
         (None, {}, "a text is given as text, or as token ids"),
         ([5, 44], {}, "the token id 44 is in no vocabulary of 44 words; allowed: 0 to 43"),
         ([5, -1], {}, "the token id -1 is in no vocabulary"),
+        ("w1 \ud83d", {}, "holds half a character"),
+        ("w1 w2", {"device": "gpu"}, "device 'gpu' is not here; allowed: cpu"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_one_line(encoder, text, options, pattern) -> None:

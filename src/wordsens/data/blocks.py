@@ -43,16 +43,12 @@ class Blocks:
         self.model, self.key = model, key
         if hasattr(model.config, "use_cache"):
             model.config.use_cache = False
+        self.words: Any = model.get_input_embeddings()  # looks static word vectors up
         self.list: torch.nn.ModuleList | None = None
         self._turned = self._words_turned = False
         self._tail: list[torch.nn.Module] = []
         self._calls: dict[Any, list[_Call]] = {}
         self._explore()
-
-    @property
-    def words(self) -> Any:
-        """The module that looks static word vectors up."""
-        return self.model.get_input_embeddings()
 
     @property
     def rows(self) -> int:
@@ -182,8 +178,7 @@ class Blocks:
             layers = self.whole(first)
         self.depth = len(layers) - 1
         self.size = layers[-1].shape[-1]
-        vectors = [out for module, _, _, out in record if module is self.words]
-        self._words_turned = bool(vectors) and vectors[0].shape[:2] == (PROBE, 2)
+        self._find_words(record)
         for blocks in self.model.modules():
             if isinstance(blocks, torch.nn.ModuleList) and self._follows(blocks, layers, record):
                 self.list = blocks
@@ -195,6 +190,18 @@ class Blocks:
         gap = (self.whole(other)[-1] - self.whole(last)[-1]).abs().amax((0, 2))
         # A changed word of a decoder reaches only what comes after it.
         self.causal = bool((gap[:-1] == 0).all())
+
+    def _find_words(self, record: list[Any]) -> None:
+        """The module that is called; tied ones share the table of the one that transformers names."""
+        for module, _, _, out in record:
+            weight = getattr(module, "weight", None)
+            if weight is not None and weight.data_ptr() == self.words.weight.data_ptr():
+                self.words, self._words_turned = module, out.shape[:2] == (PROBE, 2)
+                return
+        raise UserError(
+            f"{self.key}: a {type(self.model).__name__} does not look its words up in a table that "
+            "transformers names; it cannot be measured"
+        )
 
     def _follows(
         self, blocks: torch.nn.ModuleList, layers: list[torch.Tensor], record: list[Any]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wordsens.data.blocks import Blocks
 
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, which no encoding of text holds
 UNUSED = re.compile(r"^\[unused\d+\]$")
 UNLIMITED = 1 << 30  # positions of a model that has relative ones
 # Models that count positions from the padding's index on, for the time before one is loaded.
@@ -93,9 +94,17 @@ class Encoder:
         return int(self.tokenizer.pad_token_id or 0)
 
     def tokenize(self, texts: Sequence[str], special_tokens: bool = False) -> list[list[int]]:
-        """The word-piece ids of each text, whole: never truncated, never padded."""
+        """The word-piece ids of each text, whole: never truncated, never padded.
+
+        Raises UserError for what is no text, or holds a lone surrogate.
+        """
         if not texts:
             return []
+        for text in texts:
+            if not isinstance(text, str):
+                raise UserError(f"{self.key}: {text!r} is no text")
+            if SURROGATE.search(text):
+                raise UserError(f"{self.key}: {text[:40]!r} holds half a character; mend the text")
         encoded = self.tokenizer(
             list(texts),
             add_special_tokens=special_tokens,
