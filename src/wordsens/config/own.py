@@ -50,9 +50,10 @@ def look_at_encoder(settings: Mapping[str, Any], key: str) -> Encoder:
     path = Path(settings["path"])
     if not path.exists():
         raise UserError(f"{key}.path: is {str(path)!r}, and {path.absolute()} does not exist")
-    if not path.is_dir():
+    if not path.is_dir() and path.suffix != ".gguf":
         raise UserError(
-            f"{key}.path: is {str(path)!r}, a file; allowed: a folder in transformers format"
+            f"{key}.path: is {str(path)!r}, a file; allowed: a folder in transformers format, or a "
+            "file ending in .gguf"
         )
     return Encoder.open(path, f"{key}.path")
 

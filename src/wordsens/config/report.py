@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wordsens.config.model import report_name
+from wordsens.errors import UserError
 from wordsens.yamls import Plain
+
+if TYPE_CHECKING:
+    from wordsens.data.encoders import Encoder
 
 # In the order of the report.
 REPORT_KINDS = ("layers", "attraction", "attention", "vocabulary")
@@ -27,7 +29,8 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     name = report_name(encoder)
     given = filled.get("report")
     sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
-    window = stated(encoder, "max_position_embeddings")
+    known = opened(encoder)
+    window = known.max_tokens if known else None
     sizes["n"] = [n for n in sizes["n"] if window is None or n <= window] or [window]
     # What breaks the schema is said once, of the report, and not of each entry made from it.
     sizes |= {k: v for k, v in _items(given) if k in sizes and _alike(v, sizes[k])}
@@ -51,9 +54,8 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     add("layers", {"dataset": name, **shared, **effort}, f"{name}_layers")
     middle = {"position": max(1, max(lengths) // 3), "tokens": max(lengths)}
     add("attraction", {"encoder": name, "dataset": name, **middle}, f"{name}_attraction")
-    width = stated(encoder, "hidden_size")
-    if width:
-        map_ = {"map": "raf", "dataset": name, "d": [width]}
+    if known:
+        map_ = {"map": "raf", "dataset": name, "d": [known.hidden_size]}
         add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
     sentences = next(iter((filled.get("attention") or {}).values()), None)
     if isinstance(sentences, dict) and "sentences" in sentences:
@@ -65,12 +67,13 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     return filled
 
 
-def stated(folder: str, size: str) -> int | None:
-    """A size that an encoder's config.json states."""
+def opened(folder: str) -> Encoder | None:
+    """The encoder, by its config.json; None where the check of the configuration refuses it."""
+    from wordsens.data.encoders import Encoder
+
     try:
-        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        return int(config[size])
-    except (OSError, ValueError, KeyError, TypeError):
+        return Encoder.open(folder)
+    except UserError:
         return None
 
 

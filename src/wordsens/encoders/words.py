@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 
 from wordsens.encoders.layered import LayeredEncoder
-from wordsens.errors import UserError
+from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.search.vocabulary import Substitutions
 
@@ -43,7 +43,8 @@ def word_changes(
     ``distance`` is ‖e_v − x_i‖/‖x_i‖.  Raises UserError for a position, a layer or
     candidates that do not exist.
     """
-    n = len(token_ids)
+    n, position = len(token_ids), whole_number("position", position, None)
+    layer = whole_number("layer", layer, None)
     if not 0 <= position < n:
         raise UserError(
             f"position {position} is not in a text of {n} tokens; allowed: 0 to {n - 1}"
@@ -51,8 +52,8 @@ def word_changes(
     if not 0 <= layer <= model.depth:
         raise UserError(f"{model.encoder.key}: has layers 0 to {model.depth}, not {layer}")
     for name, value in {"shortlist": shortlist, "rounds": rounds, "top": top}.items():
-        if value is not None and value < 1:
-            raise UserError(f"{name} = {value} must be at least 1")
+        if value is not None:
+            whole_number(name, value)
     pieces, special = model.encoder.words()
     if candidates is None:
         words = torch.tensor(sorted(set(range(len(pieces))) - set(special)))
@@ -105,8 +106,8 @@ class _Text:
         with torch.no_grad():
             embedded = model.embed(self.ids[None])
             self.own = embedded[0, position]
-            self.before = self._states(embedded)
-        n, d = embedded.shape[1:]
+            self.before = self._states(embedded, self.ids[None])
+        n, d = self.before.shape[1:]
         heads = model.model.config.num_attention_heads
         self.at_once = max(1, WORKING_BYTES // (4 * (16 * n * d + 3 * heads * n * n)))
 
@@ -116,29 +117,31 @@ class _Text:
         found = []
         with torch.no_grad():
             for part in words.split(self.at_once):
-                gap = self._states(self._embedded(part)) - self.before
+                gap = self._states(*self._embedded(part)) - self.before
                 found.append(gap.flatten(1).norm(dim=1) / size)
         return torch.cat(found).cpu()
 
     def vectors(self, words: torch.Tensor) -> torch.Tensor:
         """What stands at the position when it holds each of the words, (len(words), d)."""
-        parts = [self._embedded(part)[:, self.position] for part in words.split(self.at_once)]
+        parts = [self._embedded(part)[0][:, self.position] for part in words.split(self.at_once)]
         return torch.cat(parts)
 
     def gradient(self, word: torch.Tensor) -> torch.Tensor:
         """∇‖H − H(X)‖² in the position's vector, where it is the word's, (d,)."""
-        embedded = self._embedded(word[None]).clone().requires_grad_()
-        square = ((self._states(embedded) - self.before) ** 2).sum()
+        embedded, ids = self._embedded(word[None])
+        embedded = embedded.clone().requires_grad_()
+        square = ((self._states(embedded, ids) - self.before) ** 2).sum()
         (gradient,) = torch.autograd.grad(square, embedded)
         return gradient[0, self.position]
 
-    def _embedded(self, words: torch.Tensor) -> torch.Tensor:
+    def _embedded(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The changed texts, embedded, and their token ids."""
         changed = self.ids.repeat(len(words), 1)
         changed[:, self.position] = words.to(changed)
-        return self.model.embed(changed)
+        return self.model.embed(changed), changed
 
-    def _states(self, embedded: torch.Tensor) -> torch.Tensor:
-        layers = self.model.layers(embedded)
+    def _states(self, embedded: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        layers = self.model.layers(embedded, ids)
         states = next(layers)
         for _ in range(self.layer):
             states = next(layers)
