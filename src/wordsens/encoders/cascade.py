@@ -1,22 +1,30 @@
 """The search of all layers of an encoder, from the first to the last.
 
-Deep layers of trained encoders have many local maxima, and random starts seldom find the best.  A
-Δ that moves an early layer much is a good start for the later ones, and costs less to find.  So
-the layers are searched in turn: each by momentum (``search.momentum``) from what the one before
-found and from starts of its own, of which fewer and fewer go on.
+Deep layers of trained encoders have many local maxima, and few random starts find the best one,
+late.  A Δ that moves an earlier layer much is a good start for the later ones, and costs less to
+find.  So the layers are searched in turn, each by momentum (``search.momentum``): earlier ones from
+more starts, mostly random ones; the last ones mostly from what the layers before found.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 
 from wordsens.encoders.view import EncoderView
 from wordsens.progress import portion
-from wordsens.search.maximum import Maximum, at, leaders
+from wordsens.search.maximum import Maximum, leaders
 from wordsens.search.momentum import Course, Front, ascend
 
-FIRST, LAST = (0.6,), 0.03  # lengths of the steps
-AHEAD = 2  # times as many starts at the first layer, which is cheap
+FIRST, LAST, MEMORY = (0.6,), 0.03, 0.5  # of momentum: step lengths and β
+MOST = 2  # times as many starts at early layers, which are cheap
+CARRIED = (0.25, 0.75)  # share of the starts that the layer before found: early layers, others
+
+
+def starts_needed(starts: int, layers: list[int]) -> int:
+    """How many starts ``search_in_turn`` takes."""
+    return sum(fresh for _, fresh in _counts(starts, layers))
 
 
 def search_in_turn(
@@ -24,38 +32,50 @@ def search_in_turn(
 ) -> Maximum:
     """Maxima at the sets of a view, positions outermost, from directions ``points`` (T, P, S, m, d).
 
-    ``points`` are the starts of every position, at least ``starts`` of them; the first layer
-    takes all, later ones the first ``starts`` beside as many that the layer before found.
+    P counts positions here, and S is ``starts_needed``.  ``starts`` begin at the deepest layer,
+    and twice as many at layers of half its depth or less; after half of the steps, half go on at
+    the deepest layers.
     """
-    count = len(layers)
     found: list[Maximum] = []
     before: Front | None = None
-    for k in range(count):
-        part = view.select(slice(k, None, count))
-        front = Front.of(points)
+    used = 0
+    for k, (carried, fresh) in enumerate(_counts(starts, layers)):
+        part = view.select(slice(k, None, len(layers)))
+        front = Front.of(points[:, :, used : used + fresh])
+        front = replace(front, start=front.start + used)
+        used += fresh
         if before is not None:
-            own = front.take(leaders_of_all(front, starts))
-            front = Front(*(torch.cat(x, 2) for x in zip(*map(_fields, (before, own)), strict=True)))
-        rows = front.u.shape[2]
-        keep = {max(1, steps // 4): max(starts, rows // 2), max(2, steps // 2): (starts + 1) // 2}
+            best = before.take(leaders(before.value, carried))
+            best = replace(best, value=torch.full_like(best.value, -torch.inf))
+            pairs = zip(vars(best).values(), vars(front).values(), strict=True)
+            front = Front(*(torch.cat(pair, 2) for pair in pairs))
+        total = carried + fresh
+        keep = {} if total > starts else {steps // 2: (total + 1) // 2}
         with portion(layers[k] / max(1, sum(layers))):
-            front = ascend(part, front, Course(steps, FIRST, LAST, keep | {}))
-        found.append(front.maximum(view.radius))
-        best = leaders(front.value, starts)
-        kept = front.take(best)
-        before = Front(
-            torch.full_like(kept.value, -torch.inf), kept.u, kept.start, kept.steps
-        )
+            before = ascend(part, front, Course(steps, FIRST, LAST, keep, MEMORY))
+        found.append(before.maximum(view.radius))
     trials, sets = found[0].value.shape
 
     def laced(name: str) -> torch.Tensor:
         """Of all layers, positions outermost."""
         several = torch.stack([getattr(each, name) for each in found], 2)
-        return several.reshape(trials, sets * count, *several.shape[3:])
+        return several.reshape(trials, sets * len(layers), *several.shape[3:])
 
     least = min(each.finals.shape[-1] for each in found)
     finals = torch.stack([each.finals.topk(least).values for each in found], 2)
     return Maximum(
         *(laced(name) for name in ("value", "delta", "start", "steps")),
-        finals=finals.reshape(trials, sets * count, least),
+        finals=finals.reshape(trials, sets * len(layers), least),
     )
+
+
+def _counts(starts: int, layers: list[int]) -> list[tuple[int, int]]:
+    """Starts of every layer: carried from the layer before, and its own."""
+    counts: list[tuple[int, int]] = []
+    for layer in layers:
+        early = 2 * layer <= layers[-1]
+        total = MOST * starts if early else starts
+        share = CARRIED[0] if early else CARRIED[1]
+        carried = min(round(share * total), (sum(counts[-1]) + 1) // 2) if counts else 0
+        counts.append((carried, total - carried))
+    return counts

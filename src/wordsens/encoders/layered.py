@@ -101,13 +101,13 @@ class LayeredEncoder:
             return self.blocks.enter(ids)
 
     def layers(
-        self, embedded: torch.Tensor, token_ids: torch.Tensor
+        self, embedded: torch.Tensor, token_ids: torch.Tensor, *, recompute: bool = True
     ) -> Generator[torch.Tensor, torch.Tensor | None, None]:
         """H_0, H_1, …, H_L for embeddings as from ``embed``, made one after the other.
 
         ``token_ids`` (n,) or (batch, n) are the texts whose words were moved: a model may count
         positions by them.  Where a gradient is wanted, a block keeps its input alone and runs again
-        on the way back.  A caller may ``send`` the first samples of the states, to have the next
+        on the way back, unless ``recompute`` is False.  A caller may ``send`` the first samples of the states, to have the next
         blocks run on those alone.
         """
         ids = token_ids.to(self.device).expand(len(embedded), -1)
@@ -122,7 +122,7 @@ class LayeredEncoder:
             states = self.blocks.enter(ids, embedded)
         states = _sent((yield states), states)
         for layer in range(1, self.depth + 1):
-            if torch.is_grad_enabled() and states.requires_grad:
+            if recompute and torch.is_grad_enabled() and states.requires_grad:
                 states = checkpoint(self.blocks.step, layer, states, ids, use_reentrant=False)
             else:
                 states = self.blocks.step(layer, states, ids)

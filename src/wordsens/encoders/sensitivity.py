@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from wordsens.data.encoders import Encoder
+from wordsens.encoders.cascade import search_in_turn, starts_needed
 from wordsens.encoders.layered import LayeredEncoder, Measurable, layered
 from wordsens.encoders.view import EncoderView
 from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
-from wordsens.search.ascent import climb
-from wordsens.search.sensitivity import Positions, chosen_sets, starting_points
+from wordsens.search.sensitivity import Positions, chosen_sets
+from wordsens.search.supremum import starting_points
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,10 @@ def search_layers(
     trivial = 0 if model.perturb == "layer0" else -1
     searched = [layer for layer in layers if layer > trivial] or [0]
     view = EncoderView(model, whole, sets + len(before), searched)
-    noise = torch.stack([_noise(stream, sets, starts, view) for stream in streams])
-    points, names = starting_points(view, noise.repeat_interleave(len(searched), 1))
-    found = climb(view, points, anneal=0, steps=steps)
+    total = starts_needed(starts, searched)
+    noise = torch.stack([_noise(stream, sets, total, view) for stream in streams])
+    points, names = starting_points(view.select(slice(0, None, len(searched))), noise)
+    found = search_in_turn(view, points, searched, starts=starts, steps=steps)
 
     # Every Δ found is tried on every layer: the best of a layer may come from another's search.
     T, P, K = len(ids), len(sets), len(searched)
@@ -134,7 +136,7 @@ def search_layers(
     finals = found.finals.sqrt()
     own = torch.tensor([searched.index(x) if x in searched else 0 for x in layers])
     spreads = (finals.amax(-1) - finals.amin(-1)) / finals.amax(-1).clamp_min(1e-30)
-    winner, trial = found.winner, torch.arange(T, device=group.device)[:, None]
+    winner, trial = found.start, torch.arange(T, device=group.device)[:, None]
     return LayerSensitivity(
         layers=torch.tensor(layers),
         sup=sup.cpu(),

@@ -18,6 +18,7 @@ from wordsens.encoders.layered import LayeredEncoder
 from wordsens.perturbation import OneTokenView, Pullback
 
 CHUNK_BYTES = 1 << 30  # activations of the candidates that run together, roughly
+FEW = 8  # candidates that should fit with all activations kept
 
 
 class EncoderView(OneTokenView):
@@ -164,12 +165,21 @@ class EncoderView(OneTokenView):
         yield from every[order].split(self._at_once())
 
     def _at_once(self) -> int:
+        blocks = 1 if self._recompute() else len(self.base) - 1
+        size = blocks * self._block_floats() + self.base[:, 0].numel()
+        return max(1, CHUNK_BYTES // (4 * size))
+
+    def _recompute(self) -> bool:
+        """Whether blocks run again on the way back, as memory is too small for all of them."""
+        return CHUNK_BYTES < FEW * 4 * len(self.base) * self._block_floats()
+
+    def _block_floats(self) -> int:
+        """Numbers that one block makes of one sample, roughly."""
         n, d = self.base.shape[2:]
         config = self.model.model.config
         inner = getattr(config, "intermediate_size", None) or 4 * d
         block = 4 * config.num_attention_heads * n * n
-        block += n * (12 * d + 4 * inner)
-        return max(1, CHUNK_BYTES // (4 * (block + len(self.base) * n * d)))
+        return block + n * (12 * d + 4 * inner)
 
     def _moved(self, v: torch.Tensor, chosen: torch.Tensor, P: int, S: int) -> torch.Tensor:
         """The embeddings of candidates ``chosen``, their changed words put in; differentiable."""
@@ -190,7 +200,8 @@ class EncoderView(OneTokenView):
         targets = self._target(chosen, P, S)
         words = v.flatten(0, 2)[chosen] if leaf is None else leaf
         moved = self._moved(words, chosen, P, S)
-        steps = self.model.layers(moved, self.token_ids[chosen // (P * S)])
+        ids = self.token_ids[chosen // (P * S)]
+        steps = self.model.layers(moved, ids, recompute=self._recompute())
         states = next(steps)
         for layer in range(len(self.base)):
             left = int((targets > layer).sum())

@@ -20,20 +20,21 @@ from wordsens.perturbation import OneTokenView
 from wordsens.progress import portion, reached
 from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
 
-MEMORY = 0.8  # β
+MEMORY = 0.8  # β where a course does not say otherwise
 
 
 @dataclass(frozen=True)
 class Course:
     """One run of momentum: its steps, first lengths (in turn over the starts) and last length.
 
-    ``keep`` says how many starts go on after so many steps.
+    ``keep`` says how many starts go on after so many steps; ``memory`` is β.
     """
 
     steps: int
     first: Sequence[float]
     last: float
     keep: Mapping[int, int]
+    memory: float = MEMORY
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
             best = best.take(kept)
             u, moving, grad, first = (at(x, kept) for x in (u, moving, grad, first))
         fall = 0.5 * (1 + math.cos(math.pi * i / course.steps))
-        moving = tangent(MEMORY * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
+        moving = tangent(course.memory * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
         u = sphere(u + (course.last + (first - course.last) * fall) * moving)
         reached(i, course.steps)
     return best
