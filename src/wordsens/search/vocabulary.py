@@ -22,6 +22,7 @@ from wordsens.search.sensitivity import Positions, chosen_sets
 from wordsens.search.substitution import AttentionSubstitution, WordByWord
 
 SHOWN = 10  # substitutions listed where nothing else is asked for
+SAME = 1e-4  # share of ‖x_i‖² that the computed distance of a word from itself stays below
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,10 @@ class _Keeper:
         own = self.X[self.positions[rows]]
         away = (words**2).sum(-1) - 2 * own @ words.T + (own**2).sum(-1, keepdim=True)
         squares = squares.clamp_min(0)
+        # a word in its own place changes nothing, of which rounding leaves a share of ‖φ‖
+        near, at_word = (away <= SAME * (own**2).sum(-1, keepdim=True)).nonzero(as_tuple=True)
+        same = (own[near] == words[at_word]).all(-1)
+        squares[near[same], at_word[same]] = 0
         if self.whole:
             if self.change is None:
                 self.change = squares.new_empty(len(self.positions), total)
