@@ -141,5 +141,8 @@ def _starts(
         [s.child("starts").normal(1, rest, *tail, dtype=zero.dtype) for s in streams]
     ).to(zero.device)
     directions = torch.cat([*(direction for _, direction in known), random], 2)
-    names = ["zero", *(name for name, _ in known), *["random"] * rest]
+    names = [*(name for name, _ in known), *["random"] * rest]
+    beside = view.neighbours(directions) if directions.shape[2] else []
+    names = ["zero", *names * (1 + len(beside))]
+    directions = torch.cat([directions, *beside], 2)
     return torch.cat([zero, view.radius * normalize(directions, dim=-1)], 2), names
