@@ -39,7 +39,7 @@ class Audit:
     @property
     def count(self) -> int:
         """Trials that were audited."""
-        return int((~self.excess.flatten(1).isnan().all(1)).sum()) if len(self.excess) else 0
+        return int((~self.excess.reshape(len(self.excess), -1).isnan().all(1)).sum())
 
     @property
     def largest(self) -> float:

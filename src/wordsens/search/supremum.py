@@ -6,6 +6,7 @@ reported is computed again there, by direct difference in float64.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from wordsens.search.published import published_ascent
 METHODS = ("power", "published")
 NARROW = 0.1  # reach below which F's short formula loses digits in float32
 LINEAR = 1e-3  # reach below which a map is searched here, as it is linear, and Δ made shorter
+ROUNDING = 1e-5  # share by which a value exceeds its bound through rounding at most
 DOUBTFUL = 1e-3  # share by which F may deviate from the direct difference
 
 
@@ -65,8 +67,9 @@ def search(
             else:
                 inner = _noise(part, chosen, streams, "inside", RANDOM) if _small(part) else noise
                 maximum, names = _power(part, noise, inner, effort)
-        maxima.append(maximum)
-        bounds.append(part.bound())
+        bound = part.bound()
+        maxima.append(_rounded(maximum, bound))
+        bounds.append(bound)
         norms.append(part.norm)
     return Suprema(Maximum.joined(maxima), torch.cat(bounds, 1), torch.cat(norms, 1), names)
 
@@ -91,7 +94,7 @@ def _power(
         maximum = replace(maximum, value=maximum.value[1])
         if not doubtful.any() or view.precise() is view:
             return maximum, names
-    exact = view.precise()
+    exact = copy.copy(view.precise())
     exact.reach = max(view.reach, LINEAR)
     like = exact.tokens
     again = _searched(exact, starts.to(like), inner.to(like), effort)
@@ -114,6 +117,13 @@ def _searched(
     maximum = look_inside(view, maximum, inner)
     seen = maximum.value.double()
     return replace(maximum, value=torch.stack([seen, view.squared_change(maximum.delta)]))
+
+
+def _rounded(maximum: Maximum, bound: torch.Tensor) -> Maximum:
+    """The maximum, its value put on the bound where rounding alone took it above."""
+    most = bound.double() ** 2
+    over = (maximum.value > most) & (maximum.value < most * (1 + ROUNDING))
+    return replace(maximum, value=torch.where(over, most, maximum.value))
 
 
 def _published(
