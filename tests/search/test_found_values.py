@@ -45,6 +45,8 @@ def test_never_below_its_own_starts(n, d):
             map = wordsens.build_map(name, n=n, d=d, seed=seed)
             X = sample(n, d, seed, mean=seed % 2)
             view = map.view(X[None], position_sets([[0]], n))
+            if not view.norm.item():  # φ(X) = 0, of which nothing is a share
+                continue
             stream = Stream(0, "search", trial=0)
             effort = map.effort_for(n, d)
             noise = stream.child("starts", words=[0]).normal(effort.starts, 1, d)[None, None]

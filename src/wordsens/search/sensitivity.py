@@ -93,10 +93,10 @@ def summarise(parts: Sequence[Suprema], sets: torch.Tensor, single: bool) -> Sen
     names = parts[0].names
     found = Maximum.joined([part.maximum for part in parts])
     bound = torch.cat([part.bounds for part in parts], 1)
-    norm = torch.cat([part.norms for part in parts], 1)
+    norm = torch.cat([part.norms for part in parts], 1).double()
     some = norm > 0  # where φ(X) = 0 nothing is a share of it
     by_position = torch.where(some, found.value.sqrt() / norm, torch.nan)
-    bounds = torch.where(some, bound / norm, torch.nan)
+    bounds = torch.where(some, bound.double() / norm, torch.nan)
     best = by_position.nan_to_num(nan=-1.0).argmax(1)
     trial = torch.arange(len(best), device=best.device)
     finals = found.finals[trial, best].sqrt()
