@@ -31,6 +31,7 @@ from wordsens.search.supremum import search
 
 HERE = Path(__file__).resolve().parent
 STARTS, STEPS = 10, 3  # of the reference, in those of the default
+MAPS: dict[str, dict[str, Any]]
 MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
 WORDS = (5, 10, 40, 100)
 DIMENSIONS = (8, 32, 128)
@@ -133,7 +134,11 @@ def audited_layers(folder: Path, texts: Path, weights: str, preset: Preset) -> L
         stream = Stream(0, "audit layers", n=n)
         ids, _ = draw_tokens(texts, n, preset.windows, stream, special=2, key="audit")
         for window, row in enumerate(ids):
-            given = {"layers": LAYERS, "positions": [n // 2 - 1], "weights": weights}
+            given: dict[str, Any] = {
+                "layers": LAYERS,
+                "positions": [n // 2 - 1],
+                "weights": weights,
+            }
             tokens = torch.from_numpy(row.astype(np.int64))
             began = time.process_time()
             found = layer_sensitivity(folder, tokens, **given, starts=3, steps=20, seed=window)

@@ -181,9 +181,7 @@ def test_an_audit_goes_on_with_the_same_matrices():
         view = cls.draw_view(X, sets, streams)
         effort = cls.effort_for(n, d)
         found = summarise([search(cls, view, sets, streams, effort, n)], sets, single=False)
-        result = audit(
-            cls, view, sets, streams, effort, n, found=found.sup, chosen=chosen
-        )
+        result = audit(cls, view, sets, streams, effort, n, found=found.sup, chosen=chosen)
         assert result.count == 2
         assert torch.isfinite(result.audited[chosen]).all()
         assert result.audited.isnan().sum() == trials - 2

@@ -9,8 +9,8 @@ import wordsens
 from wordsens.activations import Activation
 from wordsens.gaussian import DenseGaussian
 from wordsens.maps.random_features import RandomFeaturesView
-from wordsens.search.power import climb
 from wordsens.search.maximum import tangent
+from wordsens.search.power import climb
 
 IDENTITY = Activation("identity", lambda a: a, torch.ones_like, 1.0)
 

@@ -30,9 +30,9 @@ def starts_needed(starts: int, layers: list[int]) -> int:
 def search_in_turn(
     view: EncoderView, points: torch.Tensor, layers: list[int], *, starts: int, steps: int
 ) -> Maximum:
-    """Maxima at the sets of a view, positions outermost, from directions ``points`` (T, P, S, m, d).
+    """Maxima at the sets of a view, from directions ``points`` (T, P, S, m, d).
 
-    P counts positions here, and S is ``starts_needed``.  ``starts`` begin at the deepest layer,
+    Sets have positions outermost; P counts positions here, and S is ``starts_needed``.  ``starts`` begin at the deepest layer,
     and twice as many at layers of half its depth or less; after half of the steps, half go on at
     the deepest layers.
     """
@@ -64,7 +64,10 @@ def search_in_turn(
     least = min(each.finals.shape[-1] for each in found)
     finals = torch.stack([each.finals.topk(least).values for each in found], 2)
     return Maximum(
-        *(laced(name) for name in ("value", "delta", "start", "steps")),
+        value=laced("value"),
+        delta=laced("delta"),
+        start=laced("start"),
+        steps=laced("steps"),
         finals=finals.reshape(trials, sets * len(layers), least),
     )
 

@@ -107,8 +107,8 @@ class LayeredEncoder:
 
         ``token_ids`` (n,) or (batch, n) are the texts whose words were moved: a model may count
         positions by them.  Where a gradient is wanted, a block keeps its input alone and runs again
-        on the way back, unless ``recompute`` is False.  A caller may ``send`` the first samples of the states, to have the next
-        blocks run on those alone.
+        on the way back, unless ``recompute`` is False.  A caller may ``send`` the first samples of
+        the states, to have the next blocks run on those alone.
         """
         ids = token_ids.to(self.device).expand(len(embedded), -1)
         if not self.blocks.stepwise:

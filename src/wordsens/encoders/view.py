@@ -171,7 +171,7 @@ class EncoderView(OneTokenView):
 
     def _recompute(self) -> bool:
         """Whether blocks run again on the way back, as memory is too small for all of them."""
-        return CHUNK_BYTES < FEW * 4 * len(self.base) * self._block_floats()
+        return FEW * 4 * len(self.base) * self._block_floats() > CHUNK_BYTES
 
     def _block_floats(self) -> int:
         """Numbers that one block makes of one sample, roughly."""

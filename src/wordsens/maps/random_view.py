@@ -49,6 +49,11 @@ class RandomFeaturesView(OneTokenView):
         view.base = self.phi.value(view.before[-1])
         return view
 
+    def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
+        view = self.precise()
+        v = view.tokens[:, :, None] + delta[:, :, None].to(view.tokens)
+        return ((view.features(v) - view.base) ** 2).sum(-1)[:, :, 0]
+
     def trials(self, index: list[int]) -> RandomFeaturesView:
         view = copy.copy(self)
         count = self.tokens.shape[1]

@@ -143,7 +143,7 @@ def _descend(
 
 
 def settle(problem: Problem, archive: Archive, terms: Terms, steps: int = SETTLING) -> int:
-    """Projected subgradient steps with momentum, of a length that falls to zero, from the best points.
+    """Projected subgradient steps with momentum, of falling length, from the best points.
 
     A ReLU map has kinks, along which spectral gradients stall and short steps zigzag down (Shor,
     Minimization Methods for Non-Differentiable Functions, 1985).  Every goal of the archive goes

@@ -102,9 +102,7 @@ def polish(view: OneTokenView, front: Front, course: Course, keep: int) -> Front
     """The ``keep`` best starts go on, each once with every first length of the course."""
     front = front.take(leaders(front.value, keep))
     turns, count = len(course.first), front.u.shape[2]
-    spread = Course(
-        course.steps, [x for x in course.first for _ in range(count)], course.last, {}
-    )
+    spread = Course(course.steps, [x for x in course.first for _ in range(count)], course.last, {})
     several = Front(*(x.repeat(1, 1, turns, *[1] * (x.ndim - 3)) for x in vars(front).values()))
     done = ascend(view, several, spread)
     winner = done.value.unflatten(2, (turns, count)).argmax(2)

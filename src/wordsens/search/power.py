@@ -23,7 +23,7 @@ from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
 
 SHARPNESS = 0.4  # of the scores when annealing begins
 AVERAGING = 0.5  # share of the power step in an annealing step
-ANNEALED = 16  # starts that are annealed as well, at most, and at most half of them
+ANNEALED = 24  # starts that are annealed as well, at most
 GROW, SHRINK = 1.3, 0.7  # of the guarded step
 LONGEST = 4.0  # guarded step in power steps: over-relaxed, which nearly linear maps reward
 SETTLED = 1e-3  # guarded step below which a start has arrived
@@ -51,7 +51,7 @@ def climb(
     u = sphere(starts)
     start = torch.arange(u.shape[2], device=u.device)
     if anneal:
-        copies = min(ANNEALED, (u.shape[2] + 1) // 2)
+        copies = min(ANNEALED, u.shape[2])
         u = torch.cat([_annealed(view, u[:, :, :copies], anneal, anneal + steps), u], 2)
         start = torch.cat([start[:copies], start])
     value, grad = view.value_and_grad(centre + view.radius * u)

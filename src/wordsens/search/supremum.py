@@ -18,10 +18,10 @@ from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import portion
 from wordsens.randomness import Stream
-from wordsens.search.power import ANNEALED, climb
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
+from wordsens.search.power import ANNEALED, climb
 from wordsens.search.published import published_ascent
 
 METHODS = ("power", "published")
@@ -111,9 +111,7 @@ def _searched(
     if view.kinked:
         maximum = follow_kinks(view, starts, steps=effort.steps)
     else:
-        maximum = climb(
-            view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve
-        )
+        maximum = climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
     maximum = look_inside(view, maximum, inner)
     seen = maximum.value.double()
     return replace(maximum, value=torch.stack([seen, view.squared_change(maximum.delta)]))

@@ -9,6 +9,7 @@ recomputed over the other keys.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from wordsens.deferred import torch
 from wordsens.kernels.constants import AttentionConstants
@@ -58,7 +59,7 @@ def leave_out(state: AttentionState, sets: torch.Tensor) -> AttentionConstants:
 
 def in_float64(constants: AttentionConstants) -> AttentionConstants:
     """The same numbers in float64, and what is a function of them computed anew."""
-    wide = {
+    wide: dict[str, Any] = {
         name: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
         for name, x in vars(constants).items()
     }

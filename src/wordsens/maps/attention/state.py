@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wordsens.deferred import torch
 from wordsens.maps.attention.normalization import Normalization
@@ -42,7 +43,7 @@ class AttentionState:
 
     def in_float64(self) -> AttentionState:
         """The same numbers in float64; scores and weights, which are n × n, stay as they are."""
-        wide = {
+        wide: dict[str, Any] = {
             name: x.double() if isinstance(x, torch.Tensor) else _wide(x)
             for name, x in vars(self).items()
             if name not in ("scores", "weights", "normalization")
@@ -67,7 +68,7 @@ class AttentionState:
 
     def trials(self, index: list[int]) -> AttentionState:
         """Some of the samples."""
-        chosen = {
+        chosen: dict[str, Any] = {
             name: x[index] if isinstance(x, torch.Tensor) else _some(x, index)
             for name, x in vars(self).items()
             if name != "normalization"
