@@ -32,8 +32,8 @@ def search_in_turn(
 ) -> Maximum:
     """Maxima at the sets of a view, from directions ``points`` (T, P, S, m, d).
 
-    Sets have positions outermost; P counts positions here, and S is ``starts_needed``.  ``starts`` begin at the deepest layer,
-    and twice as many at layers of half its depth or less; after half of the steps, half go on at
+    Sets have positions outermost; P counts positions here, and S is ``starts_needed``.  ``starts``
+    begin at the deepest layer, and twice as many at layers of half its depth or less; after half of the steps, half go on at
     the deepest layers.
     """
     found: list[Maximum] = []

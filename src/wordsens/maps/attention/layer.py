@@ -18,7 +18,6 @@ from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
-
 SMALL = 5_000  # n·d of small problems
 
 
