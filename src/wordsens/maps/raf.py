@@ -54,5 +54,5 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     name = "relu_raf"
     title = "Random attention with ReLU (ReLU-RAF)"
     short = "ReLU-RAF"
-    effort = Effort(starts=48, anneal=0, steps=140)  # exploring and refining (search.momentum)
+    effort = Effort(starts=72, anneal=0, steps=140)  # exploring and refining (search.momentum)
     normalization: Normalization = ReLU()
