@@ -20,13 +20,15 @@ Function = Callable[["torch.Tensor"], "torch.Tensor"]
 class Activation:
     """A componentwise non-linearity ϕ.
 
-    ``value`` and ``derivative`` act on tensors of any shape; ``lipschitz`` is sup |ϕ'|.
+    ``value`` and ``derivative`` act on tensors of any shape; ``lipschitz`` is sup |ϕ'|, and
+    ``monotone`` says that ϕ never falls.
     """
 
     name: str
     value: Function
     derivative: Function
     lipschitz: float
+    monotone: bool = True
 
     def second_moment(self, variance: float) -> float:
         """E ϕ²(√variance ρ), ρ ~ N(0, 1), by adaptive quadrature on each side of zero."""
@@ -90,7 +92,7 @@ def _activations() -> dict[str, Activation]:
     listed = (
         Activation("relu", torch.relu, lambda a: (a > 0).to(a.dtype), 1.0),
         Activation("tanh", torch.tanh, lambda a: 1 - torch.tanh(a) ** 2, 1.0),
-        Activation("gelu", lambda a: a * normal_cdf(a), gelu_slope, gelu_lipschitz),
+        Activation("gelu", lambda a: a * normal_cdf(a), gelu_slope, gelu_lipschitz, False),
         Activation("sigmoid", torch.sigmoid, sigmoid_slope, 0.25),
         Activation("identity", lambda a: a, torch.ones_like, 1.0),
     )
