@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from wordsens.audits import of_table
 from wordsens.files import write_text
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def _contents(table: pd.DataFrame) -> str:
             if len(known)
             else "no upper bound is known"
         )
+    if "excess" in table and (said := of_table(table["excess"].tolist())):
+        parts.append(said)
     if "loss" in table:
         parts.append(f"searches for {', '.join(dict.fromkeys(table['loss']))}")
     return "; ".join(parts)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from wordsens.audits import sentence
 from wordsens.errors import UserError
 from wordsens.maps import FeatureMap
 from wordsens.maps.declaration import Effort
@@ -22,7 +23,6 @@ from wordsens.search.sensitivity import summarise
 from wordsens.search.supremum import search
 
 STARTS, STEPS = 5, 2  # of the longer search, in those of the audited one
-NOTABLE = 0.02  # share by which a longer search must find more to be said in words
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,7 @@ class Audit:
 
     def sentence(self) -> str:
         """For captions and reports; empty where nothing was audited."""
-        if not self.count:
-            return ""
-        said = f"within {self.largest:.1%} of a search ten times as long ({self.count} audited)"
-        if self.largest <= NOTABLE:
-            return said
-        return f"{said}: take more starts or steps, as values are up to that much too low"
+        return sentence(self.largest, self.count)
 
 
 def audited_trials(trials: int, share: float, stream: Stream) -> list[int]:
