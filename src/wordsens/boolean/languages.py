@@ -115,13 +115,14 @@ def _random_labels(N: int, stream: Stream) -> Callable[[torch.Tensor], torch.Ten
     keys = stream.child("labels").generator().integers(0, 2**64, words + 1, dtype=np.uint64)
 
     def label(bits: torch.Tensor) -> torch.Tensor:
-        plain = bits.cpu().numpy().astype(np.uint64)
-        state = np.full(plain.shape[:-1], keys[-1])
+        plain = bits.reshape(-1, N).cpu().numpy().astype(np.uint64)
+        state = np.full(len(plain), keys[-1])
         for word in range(words):
             part = plain[..., 32 * word : 32 * (word + 1)]
             packed = (part << np.arange(part.shape[-1], dtype=np.uint64)).sum(-1, dtype=np.uint64)
             state = _mixed(state ^ packed ^ keys[word])
-        return torch.from_numpy((state >> np.uint64(63)) == 1).to(bits.device)
+        fair = torch.from_numpy((state >> np.uint64(63)) == 1)
+        return fair.view(bits.shape[:-1]).to(bits.device)
 
     return label
 
