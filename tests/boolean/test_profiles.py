@@ -21,7 +21,9 @@ from wordsens.errors import UserError
 from wordsens.randomness import Stream
 
 LANGUAGES = ["parity", "majority", "first", "random"]
-LANGUAGES += [f"{kind}-{m}" for kind in ("dictator", "sparse-parity", "sparse-majority") for m in (1, 3, 4)]
+LANGUAGES += [
+    f"{kind}-{m}" for kind in ("dictator", "sparse-parity", "sparse-majority") for m in (1, 3, 4)
+]
 
 
 def brute_force(f, N):

@@ -98,7 +98,9 @@ def test_gradients_are_those_of_the_definition():
     for forward in (of.logits, lambda x: plain_logits(of, x)):
         values = {k: v.clone().requires_grad_(k != "symbols") for k, v in of.weights.items()}
         copy = Recogniser(of.shape, values)
-        (copy.logits(x) if forward == of.logits else plain_logits(copy, x)).square().sum().backward()
+        (
+            copy.logits(x) if forward == of.logits else plain_logits(copy, x)
+        ).square().sum().backward()
         gradients.append({k: v.grad for k, v in values.items() if k != "symbols"})
     for name, value in gradients[0].items():
         torch.testing.assert_close(value, gradients[1][name], rtol=1e-9, atol=1e-12)

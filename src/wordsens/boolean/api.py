@@ -57,9 +57,7 @@ def profile(f: Any, N: int | None = None, *, strings: int | None = None, seed: i
     return _of_table(f, N, strings)
 
 
-def profiles(
-    f: Recogniser, N: int, *, strings: int | None = None, seed: int = 0
-) -> list[Profile]:
+def profiles(f: Recogniser, N: int, *, strings: int | None = None, seed: int = 0) -> list[Profile]:
     """``profile`` of every model of a batch of recognisers."""
     if strings is None:
         found = tables.table_profile(tables.truth_table(f, N))

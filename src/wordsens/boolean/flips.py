@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
-from wordsens.boolean.recogniser import Recogniser
+from wordsens.boolean.recogniser import Recogniser, softmax
 
 CHUNK_BYTES = 1 << 26  # of activations held at once
 
@@ -81,9 +81,9 @@ def _exchange(of: Recogniser, x: torch.Tensor, turn: torch.Tensor) -> torch.Tens
     S = tables.scores(x)  # (M, H, B, n, n)
     heaviest = S.argmax(-1, keepdim=True)
     without = S.scatter(-1, heaviest, -torch.inf)
-    s = S.softmax(-1)[..., :N]
-    average = tables.average(S.softmax(-1), x[:, None])  # (M, H, B, n, A)
-    average_without = tables.average(without.softmax(-1), x[:, None])
+    s = softmax(S)[..., :N]
+    average = tables.average(softmax(S), x[:, None])  # (M, H, B, n, A)
+    average_without = tables.average(softmax(without), x[:, None])
 
     top = heaviest == torch.arange(N, device=x.device)
     s = s.masked_fill(top, 0)
@@ -94,7 +94,9 @@ def _exchange(of: Recogniser, x: torch.Tensor, turn: torch.Tensor) -> torch.Tens
 
     # The new average is α c + (p − α s) v + p turn dv, and c without the heaviest key if i is it.
     alpha = (1 - p) / (1 - s)
-    old = torch.addcmul(tables.v[:, :, None, :N], tables.dv[:, :, None, None], x[:, None, :, :N, None])
+    old = torch.addcmul(
+        tables.v[:, :, None, :N], tables.dv[:, :, None, None], x[:, None, :, :N, None]
+    )
 
     def by_flip(values: torch.Tensor) -> torch.Tensor:  # (M, H, B, n, N) to (M, B, N, n, H, 1)
         return values.permute(0, 2, 4, 3, 1)[..., None].contiguous()
@@ -118,5 +120,5 @@ def _own_rows(of: Recogniser, x: torch.Tensor, turn: torch.Tensor) -> torch.Tens
     across = keys[:, None]
     scores = tables.A[:, :, None, :N] + tables.c[:, :, None, :N, None] * across
     by_query = torch.addcmul(tables.r[:, :, None, None], tables.d[..., None], across)
-    P = torch.addcmul(scores, bit, by_query).softmax(-1)
+    P = softmax(torch.addcmul(scores, bit, by_query))
     return tables.average(P[..., None, :], keys[:, None])[..., 0, :]

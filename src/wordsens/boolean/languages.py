@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
@@ -10,11 +9,8 @@ from math import comb
 import numpy as np
 import torch
 
-from wordsens.errors import UserError, whole_number
+from wordsens.boolean.names import check_language
 from wordsens.randomness import Stream
-
-NAMES = ("parity", "majority", "first", "dictator-n", "sparse-parity-m", "sparse-majority-m", "random")
-_NUMBERED = re.compile(r"(dictator|sparse-parity|sparse-majority)-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -33,23 +29,6 @@ class Language:
     positions: tuple[int, ...] | None = None
 
 
-def check_language(name: str, N: int, key: str = "language") -> None:
-    """Raises a UserError where there is no language of this name on N bits."""
-    whole_number("N", N)
-    match = _NUMBERED.fullmatch(str(name))
-    if match is None and name not in ("parity", "majority", "first", "random"):
-        raise UserError(
-            f"{key}: language {name!r} is not known; choose one of {', '.join(NAMES)}, with whole "
-            "numbers n and m, as in sparse-parity-5"
-        )
-    if match is not None and not 1 <= int(match[2]) <= N:
-        raise UserError(
-            f"{key}: language {name} needs at least {match[2]} bits (and at least one), but N = {N}"
-            if int(match[2])
-            else f"{key}: language {name} reads no bit; the number must be from 1 to N = {N}"
-        )
-
-
 def language(name: str, N: int, stream: Stream | None = None) -> Language:
     """The language of that name on N bits.
 
@@ -61,8 +40,9 @@ def language(name: str, N: int, stream: Stream | None = None) -> Language:
     stream = stream or Stream(0, "language", language=name, N=N)
     if name == "random":
         return Language(name, N, _random_labels(N, stream), None)
+    positions: tuple[int, ...] | None = None
     if name in ("parity", "majority"):
-        kind, positions = name, None
+        kind = name
     elif name == "first":
         kind, positions = "dictator", (1,)
     else:

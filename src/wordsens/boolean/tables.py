@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import torch
 
+from wordsens.boolean import MOST_BITS
 from wordsens.boolean.recogniser import Recogniser
 from wordsens.errors import UserError, whole_number
 from wordsens.progress import reached
 
-MOST_BITS = 20
 CHUNK_BYTES = 1 << 24  # of activations held at once
 
 
@@ -21,7 +21,7 @@ def exact_length(N: int) -> int:
     """N where a whole table fits; else a UserError."""
     if whole_number("N", N) > MOST_BITS:
         raise UserError(
-            f"N = {N} is too long for an exact profile (at most {MOST_BITS}); sample strings instead"
+            f"N = {N} is too long for an exact profile (at most {MOST_BITS}); sample strings"
         )
     return int(N)
 

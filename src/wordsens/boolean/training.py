@@ -73,13 +73,13 @@ def train(
     """Adam on the binary cross-entropy between labels and T(x) as a logit, until all models stop.
 
     ``rates`` (M,) are the initial learning rates; ``streams`` name each model's order of batches.
-    The state is written to ``checkpoint`` every ``every`` epochs, and read from it where it
-    belongs to the same training.
+    The state is written to ``checkpoint`` every ``every`` epochs and at the end, and read from it
+    where it belongs to the same training.
     """
     state = _State.begin(start, rates)
     signature = _signature(start, examples, validation, rates, streams, settings)
     if checkpoint is not None and (found := read_checkpoint(checkpoint, signature)):
-        state = _State.unpacked(found)
+        state = _State.unpacked(found, start.device)
     while len(state.live) and state.epoch < settings.epochs:
         _epoch(state, start, examples.take(state.live), streams, settings)
         current = state.recogniser(start)
@@ -93,6 +93,8 @@ def train(
         reached(state.epoch, settings.epochs)
         if checkpoint is not None and state.epoch % every == 0:
             write_checkpoint(checkpoint, state.packed(), signature)
+    if checkpoint is not None:
+        write_checkpoint(checkpoint, state.packed(), signature)
     schedule = state.schedule
     best = Recogniser(start.shape, start.weights | state.kept, start.margin)
     return Trained(best, schedule.best, schedule.epochs, schedule.rates)
@@ -101,7 +103,7 @@ def train(
 @torch.no_grad()
 def judge(of: Recogniser, examples: Examples) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean loss and accuracy of every model on its set: (M,) and (M,), float64."""
-    M, S, N = examples.bits.shape
+    M, _, N = examples.bits.shape
     row = (N + 1) * (4 * of.shape.width + of.shape.heads * (N + 1))
     size = max(1, JUDGED // (M * row))
     logits = torch.cat([of.logits(part) for part in examples.bits.split(size, 1)], 1).cpu()
@@ -153,17 +155,18 @@ class _State:
         return tensors | {f"schedule.{f.name}": getattr(self.schedule, f.name) for f in _SCHEDULE}
 
     @classmethod
-    def unpacked(cls, tensors: dict[str, torch.Tensor]) -> _State:
+    def unpacked(cls, tensors: dict[str, torch.Tensor], device: torch.device) -> _State:
         def group(name: str) -> dict[str, torch.Tensor]:
             return {
-                key.removeprefix(f"{name}."): value
+                key.removeprefix(f"{name}."): value if name == "schedule" else value.to(device)
                 for key, value in tensors.items()
                 if key.startswith(f"{name}.")
             }
 
         epoch, step = tensors["at"].tolist()
-        groups = (group(name) for name in ("weights", "first", "second", "kept"))
-        return cls(epoch, step, tensors["live"], *groups, Schedule(**group("schedule")))
+        weights, first, second, kept = map(group, ("weights", "first", "second", "kept"))
+        schedule = Schedule(**group("schedule"))
+        return cls(epoch, step, tensors["live"], weights, first, second, kept, schedule)
 
 
 _SCHEDULE = fields(Schedule)

@@ -50,7 +50,9 @@ def named(table: torch.Tensor, counts: torch.Tensor) -> np.ndarray:
     flat = (whole & (counts[:, 1:].amax(1) == 2**N)).nonzero()[:, 0]
     coefficients = walsh(1.0 - 2.0 * table[flat].float()).abs()
     size, subset = coefficients.max(1)
-    for model, full, bits in zip(flat.tolist(), (size == 2**N).tolist(), subset.tolist(), strict=True):
+    for model, full, bits in zip(
+        flat.tolist(), (size == 2**N).tolist(), subset.tolist(), strict=True
+    ):
         if full:
             kinds[model] = _parity(bits, N)
     return kinds
