@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wordsens.boolean import MOST_BITS
-from wordsens.studies.base import Study
+from wordsens.studies.base import Plain, Study
 from wordsens.studies.checks import Checks
 
 
@@ -15,6 +15,13 @@ class BooleanStudy(Study):
 
     category = "Boolean functions"
     target = "boolean"
+    samples = True  # whether it can profile sampled strings
+
+    def cell(self, config: Any, point: Mapping[str, Any]) -> Plain:
+        """A cell's trials are its models."""
+        kept = super().cell(config, point)
+        several = kept.get("datasets", 1) * kept.get("draws", 1)
+        return {**kept, "trials": kept["models"] * several}
 
     def check(self, checks: Checks) -> None:
         """Heads of real size, and strings short enough for the profile that is asked for."""
@@ -24,7 +31,7 @@ class BooleanStudy(Study):
             checks.say(
                 (self.section, self.name, "N"),
                 f"is {longest}, but an exact profile goes up to {MOST_BITS} bits; allowed: at most "
-                f"{MOST_BITS}" + (", or give strings" if "strings" in self.settings else ""),
+                f"{MOST_BITS}" + (", or give strings" if self.samples else ""),
             )
         if self.settings["heads"] and 1 in [
             heads * size for heads in self.settings["heads"] for size in self.settings["head_size"]

@@ -10,3 +10,4 @@ class BooleanVolume(BooleanStudy):
     axes = {"init": str, "N": int}
     figures = {"boolean_volume": "plots the share of random transformers in classes of functions"}
     minutes = 240
+    samples = False
