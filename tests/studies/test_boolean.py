@@ -158,3 +158,19 @@ def test_mistakes_are_said_before_any_job(kind: str, change: dict[str, Any], say
         loaded({kind: SMALL[kind] | change})
     assert any(says in line for line in caught.value.lines), caught.value.lines
     assert all("\n" not in line for line in caught.value.lines)
+
+
+def test_the_papers_preset_is_valid() -> None:
+    from snakemake.utils import update_config
+
+    config = copy.deepcopy(DEFAULT)
+    preset = ROOT / "workflow" / "presets" / "boolean-paper.yaml"
+    update_config(config, yaml.safe_load(preset.read_text(encoding="utf-8")))
+    studies = load(config, [ROOT / "config.yaml", preset], SCHEMA).studies
+    random = studies["boolean_random"]["boolean_random"]
+    assert len(random.points()) == 4
+    assert random.shared["datasets"] * random.shared["models"] == 500
+    for name in ("boolean_trained", "boolean_sparse", "boolean_sparse_more", "boolean_memorised"):
+        trained = studies["boolean_trained"][name].shared
+        assert trained["draws"] * trained["models"] == 50
+        assert trained["heads"] == [1, 2, 4, 8]
