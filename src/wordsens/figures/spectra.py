@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from wordsens.figures import style
 
@@ -39,8 +40,11 @@ def draw_spectra(columns: Sequence[Spectrum]) -> tuple[Figure, pd.DataFrame]:
     drawn, axes = style.panels(2, len(columns))
     numbers = [_column(axes[0, i], axes[1, i], column) for i, column in enumerate(columns)]
     lowest = min(panel.get_ylim()[0] for panel in axes[0])
-    for panel in axes[0]:
-        panel.set_ylim(max(LOWEST, lowest), 1.6)
+    highest = max(panel.get_ylim()[1] for panel in axes[1])
+    for above, below in axes.T:
+        above.set_ylim(max(LOWEST, lowest), 1.6)
+        style.logarithmic(below, "y")
+        below.set_ylim(0.7, 1.3 * highest)
     return drawn, pd.concat(numbers, ignore_index=True)
 
 
@@ -70,10 +74,9 @@ def _column(above: Axes, below: Axes, column: Spectrum) -> pd.DataFrame:
     below.axvline(column.average, **style.DASHED)
     handles.append(style.entry(column.against, **dots))
     above.set_yscale("log")
-    below.set_yscale("log")
-    below.set_ylim(bottom=0.7)
     for panel in (above, below):
         panel.set_xlim(-0.03 * N - 0.6, 1.03 * N + 0.6)
+        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     above.set_title(column.title)
     above.set_xlabel(r"sensitivity $s_N(x)$ (bits)")
     above.set_ylabel("share of strings")

@@ -1,7 +1,7 @@
 """Strings of sensitivity 0 and the influence of a flip against N, for random transformers.
 
 Left the share K₀(N)/2^N of strings that no flip changes, mean over models with a band from the
-least to the greatest tenth; a colour per shape, dashed where ε = 0.  Majority and the uniformly
+least to the greatest tenth; a colour per shape, a line style per ε.  Majority and the uniformly
 random function are lines; parity and first have no such string.  Crosses are the N^((D−1)/(2L)−5)
 strings that the theorem promises every large N, where these are fewer than all.  Right how far a
 flip moves what is read at the eos, mean over positions, beside a line proportional to 1/N.
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["contents", "figure"]
 
 NEEDED = ("init", "N", "epsilon", "trial", "strings", "sensitivity", "count", "depth", "width")
-SMALL = 1e-3  # shares below it are drawn on a linear scale, down to 0
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
@@ -71,31 +70,34 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def _series(
-    numbers: pd.DataFrame,
-) -> list[tuple[str, dict[str, Any], pd.DataFrame, tuple[int, int]]]:
+def _series(numbers: pd.DataFrame) -> list[tuple[dict[str, Any], pd.DataFrame, tuple[int, int]]]:
+    """The look, points and shape of every line."""
     shapes = list(numbers.groupby(["depth", "width"], sort=True))
+    values = sorted(numbers["epsilon"].unique())
     found = []
     for look, (shape, rows) in zip(style.looks(len(shapes)), shapes, strict=True):
-        for epsilon, points in rows.groupby("epsilon", sort=True):
-            dashes: Any = (0, (3, 2)) if epsilon == 0 else "-"
-            label = f"$L = {shape[0]}$, $D = {shape[1]}$"
-            if numbers["epsilon"].nunique() > 1:
-                label += r", $\epsilon = 0$" if epsilon == 0 else r", $\epsilon > 0$"
-            found.append((label, look | {"ls": dashes}, points.sort_values("N"), shape))
+        for epsilon, dashes in zip(values, _dashes(values), strict=True):
+            points = rows[rows["epsilon"] == epsilon].sort_values("N")
+            if len(points):
+                found.append((look | {"ls": dashes}, points, shape))
     return found
+
+
+def _dashes(values: list[float]) -> list[Any]:
+    """A line style for each ε: dashes for the least, a whole line for the greatest."""
+    known: list[Any] = [(0, (1, 1.2)), (0, (3, 2)), "-"]
+    return (known * len(values))[-len(values) :]
 
 
 def _shares(axes: Axes, numbers: pd.DataFrame) -> None:
     N = np.arange(numbers["N"].min(), numbers["N"].max() + 1)
-    axes.set_yscale("symlog", linthresh=SMALL, linscale=0.5)
     handles = []
     done = set()
-    for label, look, points, (L, D) in _series(numbers):
+    for look, points, (L, D) in _series(numbers):
         axes.fill_between(
             points["N"], points["low"], points["high"], color=look["color"], alpha=0.1, lw=0
         )
-        handles += axes.plot(points["N"], points["share"], label=label, zorder=3, **look)
+        axes.plot(points["N"], points["share"], zorder=3, **look)
         promised = N ** ((D - 1) / (2 * L) - 5) / 2.0**N
         if (L, D) not in done:
             few = promised < 1
@@ -114,9 +116,7 @@ def _shares(axes: Axes, numbers: pd.DataFrame) -> None:
     }
     for label, (share, dashes) in lines.items():
         handles += axes.plot(N, share, color="black", lw=1, ls=dashes, label=label, zorder=1.5)
-    axes.set_ylim(-SMALL / 5, 1.5)
-    axes.set_yticks([0, 1e-3, 1e-2, 1e-1, 1], ["0", "0.001", "0.01", "0.1", "1"])
-    axes.yaxis.minorticks_off()
+    axes.set_ylim(-0.02, 1.02)
     axes.set_ylabel("share of strings of sensitivity 0")
     style.legend_below(axes, handles)
 
@@ -124,12 +124,18 @@ def _shares(axes: Axes, numbers: pd.DataFrame) -> None:
 def _influence(axes: Axes, numbers: pd.DataFrame) -> None:
     style.logarithmic(axes, "x", numbers["N"])
     style.logarithmic(axes, "y")
-    handles = []
-    for label, look, points, _ in _series(numbers):
-        handles += axes.plot(points["N"], points["influence"], label=label, zorder=3, **look)
+    handles = {}
+    for look, points, (L, D) in _series(numbers):
+        axes.plot(points["N"], points["influence"], zorder=3, **look)
+        handles[f"$L = {L}$, $D = {D}$"] = look | {"ls": "-"}
+    values = sorted(numbers["epsilon"].unique())
+    if len(values) > 1:
+        dashed = zip(values, _dashes(values), strict=True)
+        handles |= {rf"$\epsilon = {e:g}$": {"color": "black", "ls": ls} for e, ls in dashed}
     ends = np.array([numbers["N"].min(), numbers["N"].max()])
     scale = (numbers["influence"] * numbers["N"]).median()
-    line = style.DASHED | {"color": "black", "label": r"$\propto 1/N$"}
-    handles += axes.plot(ends, scale / ends, zorder=1, **line)
+    line: dict[str, Any] = {"color": style.NEUTRAL, "lw": 0.9, "ls": ":"}
+    axes.plot(ends, scale / ends, zorder=1, **line)
+    handles[r"$\propto 1/N$"] = line
     axes.set_ylabel(r"influence $\|y^L_{N+1}(x) - y^L_{N+1}(x^{\oplus n})\|$")
-    style.legend_below(axes, handles)
+    style.legend_below(axes, [style.entry(name, **look) for name, look in handles.items()])

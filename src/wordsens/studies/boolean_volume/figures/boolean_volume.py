@@ -44,8 +44,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         averages = own[own["quantity"] == "average"]
         _averages(below, averages)
         numbers.append(averages[["init", "N", "quantity", "at", "count", "models", "share"]])
-        for panel in (above, below):
-            panel.set_title(f"{TITLES[init]} weights")
+        above.set_title(f"{TITLES[init]} weights")
     lowest = min(panel.get_ylim()[0] for panel in axes[0])
     for panel in axes[0]:
         panel.set_ylim(lowest, 1.6)
