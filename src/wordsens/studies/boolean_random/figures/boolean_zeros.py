@@ -1,7 +1,7 @@
 """Strings of sensitivity 0 and the influence of a flip against N, for random transformers.
 
-Left the share K₀(N)/2^N of strings that no flip changes, mean over models with a band from the
-least to the greatest tenth; a colour per shape, a line style per ε.  Majority and the uniformly
+Left the share K₀(N)/2^N of strings that no flip changes, mean over models, the same ones at every
+N; a colour per shape, a line style per ε.  Majority and the uniformly
 random function are lines; parity and first have no such string.  Crosses are the N^((D−1)/(2L)−5)
 strings that the theorem promises every large N, where these are fewer than all.  Right how far a
 flip moves what is read at the eos, mean over positions, beside a line proportional to 1/N.
@@ -94,9 +94,6 @@ def _shares(axes: Axes, numbers: pd.DataFrame) -> None:
     handles = []
     done = set()
     for look, points, (L, D) in _series(numbers):
-        axes.fill_between(
-            points["N"], points["low"], points["high"], color=look["color"], alpha=0.1, lw=0
-        )
         axes.plot(points["N"], points["share"], zorder=3, **look)
         promised = N ** ((D - 1) / (2 * L) - 5) / 2.0**N
         if (L, D) not in done:
