@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 40  # of average sensitivities, from 0 to N
+MODELS = [digit * 10**power for power in range(5) for digit in (1, 2, 5)]  # ticks
 LOWEST = 1e-6  # no share is drawn below it
 
 
@@ -43,7 +44,7 @@ def draw_spectra(columns: Sequence[Spectrum]) -> tuple[Figure, pd.DataFrame]:
     highest = max(panel.get_ylim()[1] for panel in axes[1])
     for above, below in axes.T:
         above.set_ylim(max(LOWEST, lowest), 1.6)
-        style.logarithmic(below, "y")
+        style.logarithmic(below, "y", [n for n in MODELS if n <= highest])
         below.set_ylim(0.7, 1.3 * highest)
     return drawn, pd.concat(numbers, ignore_index=True)
 
