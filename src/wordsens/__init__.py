@@ -27,6 +27,9 @@ _HOMES = {
     "VocabularySensitivity": "wordsens.search.vocabulary",
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
+    "profile": "wordsens.boolean.api",
+    "Profile": "wordsens.boolean.profile",
+    "Recogniser": "wordsens.boolean.recogniser",
     "layer_sensitivity": "wordsens.encoders.sensitivity",
 }
 

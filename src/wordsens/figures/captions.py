@@ -30,7 +30,8 @@ def caption(
     described = (kind.__doc__ or "").strip()
     paragraphs = [" ".join(part.split()) for part in described.split("\n\n")]
     order = options.get("sweeps") or list(tables)
-    paragraphs += [f"{name}: {_contents(_shown(tables[name], options))}." for name in order]
+    contents = getattr(kind, "contents", _contents)  # a kind may know better what its tables hold
+    paragraphs += [f"{name}: {contents(_shown(tables[name], options))}." for name in order]
     return "\n\n".join(paragraphs) + "\n"
 
 

@@ -22,6 +22,9 @@ BUILT_IN = (
     "attraction",
     "attention",
     "prompts",
+    "boolean_random",
+    "boolean_volume",
+    "boolean_trained",
 )
 _known: dict[str, type[Study]] = {}
 
