@@ -206,6 +206,7 @@ def test_defaults_come_from_the_schema() -> None:
         "width": 24,
         "activation": "relu",
         "search": "power",
+        "audit": 0,
         "precision": "float32",
     }
     assert "sweeps" in minimal
