@@ -25,12 +25,21 @@ _HOMES = {
     "Sensitivity": "wordsens.search",
     "vocabulary_sensitivity": "wordsens.search.vocabulary",
     "VocabularySensitivity": "wordsens.search.vocabulary",
+    "Substitutions": "wordsens.search.vocabulary",
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
+    "Model": "wordsens.glm",
+    "SearchResult": "wordsens.glm",
+    "Evaluation": "wordsens.search.goals",
+    "embed": "wordsens.data.inputs",
+    "vocabulary": "wordsens.data.inputs",
+    "Words": "wordsens.data.inputs",
+    "plot": "wordsens.notebook",
     "profile": "wordsens.boolean.api",
     "Profile": "wordsens.boolean.profile",
     "Recogniser": "wordsens.boolean.recogniser",
     "layer_sensitivity": "wordsens.encoders.sensitivity",
+    "LayerSensitivity": "wordsens.encoders.sensitivity",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -17,9 +17,9 @@ eigendecomposition with an explicit cutoff where K is singular to working precis
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,6 +31,10 @@ from wordsens.pseudoinverse import TWIN, GramFactor, contradictions
 from wordsens.randomness import Stream
 from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
 from wordsens.search.losses import search_losses
+from wordsens.tidy import Tidy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class LeastSquares:
@@ -115,8 +119,8 @@ class LeastSquares:
         )
 
 
-@dataclass(frozen=True)
-class SearchResult(Evaluation):
+@dataclass(frozen=True, repr=False)
+class SearchResult(Tidy, Evaluation):
     """A change Δ (d,) that a search found, the value of its loss, and what the models say of it.
 
     ``start`` names the start that won, ``steps`` the evaluations that the search took.
@@ -126,6 +130,24 @@ class SearchResult(Evaluation):
     loss: float
     start: str
     steps: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        return (
+            f"loss {self.loss:.4g}, γ {self.gamma:.4g}, test error {self.err_finetuned:.4g} "
+            f"fine-tuned, {self.err_retrained:.4g} re-trained"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per way of training, as in a workflow's tables."""
+        import pandas as pd
+
+        shared = {"trial": 0, "limit": float("nan"), **self.about}
+        shared |= {"value": self.loss, "start": self.start, "gamma": self.gamma}
+        errors = {"finetuned": self.err_finetuned, "retrained": self.err_retrained}
+        table = pd.DataFrame([{**shared, "mode": k, "error": v} for k, v in errors.items()])
+        line = max(2 - self.gamma, 0) ** 2
+        return table.assign(below_line=table["error"] < line)
 
 
 class Model:
@@ -133,6 +155,12 @@ class Model:
 
     def __init__(self, map: FeatureMap, solution: LeastSquares) -> None:
         self.map, self.solution = map, solution
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.map.name}, {len(self.solution.Phi)} samples, condition "
+            f"{self.condition:.3g}, residual {self.residual:.2g}, {self.digits:.0f} digits)"
+        )
 
     def __getattr__(self, name: str) -> Any:
         reported = ("theta", "condition", "rank", "cutoff", "residual", "digits")
@@ -169,7 +197,7 @@ class Model:
         y: float,
         loss: str = "features",
         penalty: float = 0.0,
-        method: str = "spectral",
+        search: str = "spectral",
         *,
         position: int | Sequence[int] = 0,
         starts: int | None = None,
@@ -179,20 +207,20 @@ class Model:
 
         ``loss`` is "features" (145), "alignment" (146), "error_finetuned" or "error_retrained"
         (16); ``penalty`` p adds p·(f(X^i(Δ), θ*) − f(X, θ*))², as in (147)–(149).  "change"
-        maximises |f(X^i(Δ)) − f(X)| of the re-trained model (Appendix E).  ``method`` is
+        maximises |f(X^i(Δ)) − f(X)| of the re-trained model (Appendix E).  ``search`` is
         "spectral" (projected gradients with spectral steps, several starts), "published" (the
         authors' projected gradient descent from Δ = 0) or "thorough" (both).  Raises
         ``UserError`` for unknown names.
         """
         goals = [(loss, penalty)]
-        return self.search_all(x, y, goals, method, position=position, starts=starts, seed=seed)[0]
+        return self.search_all(x, y, goals, search, position=position, starts=starts, seed=seed)[0]
 
     def search_all(
         self,
         x: Any,
         y: float,
         goals: Sequence[tuple[str, float]],
-        method: str = "spectral",
+        search: str = "spectral",
         *,
         position: int | Sequence[int] = 0,
         starts: int | None = None,
@@ -217,7 +245,7 @@ class Model:
             [Stream(seed, "search")],
             schedule=self.map.published_descent(sample.shape[0]),
             effort=effort if starts is None else replace(effort, starts=starts),
-            method=method,
+            method=search,
         )
         deltas = found.delta[0] if alone is None else found.delta[0, :, 0]
         changed = self.map.perturb(sample, position).features(deltas)
@@ -230,9 +258,15 @@ class Model:
                 loss=found.value[0, j].item(),
                 start=found.start[0][j],
                 steps=found.steps,
+                about=self._about(sample, *goals[j]),
             )
             for j, delta in enumerate(deltas)
         ]
+
+    def _about(self, sample: torch.Tensor, loss: str, penalty: float) -> dict[str, Any]:
+        n, d = sample.shape
+        sizes = {"map": self.map.name, "d": d, "n": n, "N": len(self.solution.Phi)}
+        return {"study": "", **sizes, "loss": loss, "penalty": float(penalty)}
 
     def _around(self, x: Any, y: float) -> Neighbourhood:
         sample = self.map.cast(x, graph=False)
@@ -249,6 +283,13 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
     kept in the map's precision, the factorisation is float64, and neither float64 features nor
     anything p×p is formed, so that memory is little more than N·p numbers.  Raises ``UserError``
     for shapes that do not fit and for a map with several draws.
+
+    >>> import torch, wordsens
+    >>> X = torch.randn(20, 6, 8, generator=torch.Generator().manual_seed(0))
+    >>> Y = torch.tensor([1.0, -1.0] * 10)
+    >>> model = wordsens.fit(wordsens.build_map("raf", d=8, seed=0), X, Y)
+    >>> bool(abs(model.predict(X) - Y).max() < 1e-6)
+    True
     """
     if not isinstance(map, FeatureMap):
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")

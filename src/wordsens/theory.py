@@ -29,7 +29,11 @@ NODES = 120  # Gauss–Hermite nodes per dimension, for activations without a cl
 def large_width_limit(
     n: int, *, words: int = 1, depth: int | None = None, activation: str = "relu"
 ) -> float:
-    """lim_{k → ∞} of the word sensitivity (4) of rf (``depth`` None) or drf of that depth."""
+    """lim_{k → ∞} of the word sensitivity (4) of rf (``depth`` None) or drf of that depth.
+
+    >>> round(large_width_limit(100), 3), round(large_width_limit(400), 3)
+    (0.099, 0.05)
+    """
     n, words = whole_number("n", n), whole_number("words", words)
     if words > n:
         raise UserError(f"words = {words} must lie between 1 and n = {n}")

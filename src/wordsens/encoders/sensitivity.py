@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,10 +17,14 @@ from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
 from wordsens.search.supremum import starting_points
+from wordsens.tidy import Tidy, several
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-@dataclass(frozen=True)
-class LayerSensitivity:
+@dataclass(frozen=True, repr=False)
+class LayerSensitivity(Tidy):
     """Word sensitivity of K layers of an encoder on T texts; for one text the axis T is absent.
 
     layers    the layers, (K,); layer 0 is the output of the embedding layer
@@ -32,6 +36,7 @@ class LayerSensitivity:
     norm      ‖H_l(X)‖, (T, K)
     delta     the Δ, (T, K, m, d)
     by_position   sup of every set of positions, (T, P, K)
+    about     encoder, weights and n, as in a workflow's tables
     """
 
     layers: torch.Tensor
@@ -43,6 +48,27 @@ class LayerSensitivity:
     norm: torch.Tensor
     delta: torch.Tensor
     by_position: torch.Tensor
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        texts = f"{len(self.sup)} texts, " if self.sup.ndim == 2 else ""
+        last = several(self.sup[..., -1])
+        return f"{texts}{len(self.layers)} layers, sup {last} in layer {int(self.layers[-1])}"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per text and layer."""
+        import pandas as pd
+
+        count = len(self.layers)
+        columns: dict[str, Any] = {"layer": self.layers.tolist()}
+        texts = self.sup.reshape(-1, count).shape[0]
+        columns["layer"] = columns["layer"] * texts
+        columns["trial"] = [text for text in range(texts) for _ in range(count)]
+        for name in ("sup", "norm", "spread", "position", "steps"):
+            columns[name] = getattr(self, name).reshape(-1).tolist()
+        rows = self.start if isinstance(self.start[0], list) else [self.start]
+        columns["winner"] = [name for row in rows for name in row]
+        return pd.DataFrame({"study": "", "dataset": "", **self.about, **columns})
 
 
 def layer_sensitivity(
@@ -97,7 +123,10 @@ def layer_sensitivity(
         steps=steps,
         special_tokens=special_tokens,
     )
-    return found if ids.ndim == 2 else _first(found)
+    special = sum(map(len, model.encoder.special_tokens())) if special_tokens else 0
+    name = model.encoder.folder.name if model.encoder.folder else "model"
+    about = {"encoder": name, "weights": weights, "n": ids.shape[-1] + special}
+    return replace(found if ids.ndim == 2 else _first(found), about=about)
 
 
 def search_layers(
@@ -185,5 +214,5 @@ def _token_ids(model: LayeredEncoder, text: str | Sequence[int] | torch.Tensor) 
 
 def _first(found: LayerSensitivity) -> LayerSensitivity:
     """The result for the only text, without the axis of texts."""
-    alone = {name: getattr(found, name)[0] for name in vars(found) if name != "layers"}
+    alone = {name: x[0] for name, x in vars(found).items() if name not in ("layers", "about")}
     return LayerSensitivity(layers=found.layers, **alone)

@@ -39,6 +39,12 @@ def build_map(
     and drf need ``n`` and ``d`` (width ``k``, default n·d), the attention maps ``d``.  ``more`` are
     options that only this map has.
     Raises ``UserError`` for unknown names, missing sizes and options that the map does not have.
+
+    >>> import torch
+    >>> raf = build_map("raf", d=16, seed=1)
+    >>> raf.features(torch.randn(3, 8, 16)).shape
+    torch.Size([3, 8, 16])
+    >>> identity = build_map("raf", weights={"W": torch.eye(16)})
     """
     cls = map_class(name)
     sizes = {"n": n, "d": d, "k": k, "depth": depth, "heads": heads, "head_dim": head_dim}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,13 +14,18 @@ from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.declaration import Effort
 from wordsens.randomness import Stream
 from wordsens.search.maximum import Maximum
-from wordsens.search.supremum import Suprema, search
+from wordsens.search.supremum import Suprema
+from wordsens.search.supremum import search as search_sets
+from wordsens.tidy import Tidy, several
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Positions = str | Sequence[int] | Sequence[Sequence[int]]
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+@dataclass(frozen=True, repr=False)
+class Sensitivity(Tidy):
     """What a search found: for one sample plain numbers, for T samples tensors with a first axis T.
 
     sup       the largest ‖φ(X^I(Δ)) − φ(X)‖ / ‖φ(X)‖ found, a lower bound on (4); NaN for φ(X) = 0
@@ -31,6 +36,7 @@ class Sensitivity:
     spread    (max − min)/max over the starts that climbed to the end there; NaN where one did
     norm      ‖φ(X)‖
     by_position, bound_by_position, positions   sup, bound and the sets tried, (P,) and (P, m)
+    about     map, d, n, depth and the number of changed words, as in a workflow's tables
     """
 
     sup: Any
@@ -44,6 +50,35 @@ class Sensitivity:
     by_position: torch.Tensor
     bound_by_position: torch.Tensor
     positions: torch.Tensor
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        trials, sets = self.by_position.reshape(-1, len(self.positions)).shape
+        where = f"best of {sets} positions" if sets > 1 else f"position {several(self.position)}"
+        many = f"{trials} samples, " if trials > 1 else ""
+        bound = several(self.bound)
+        return (
+            f"{many}sup {several(self.sup)}, {'no bound' if bound == 'nan' else f'bound {bound}'}, "
+            f"{where}"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per sample, or per sample and position where several were searched."""
+        import pandas as pd
+
+        every = self.by_position.reshape(-1, len(self.positions)).cpu().numpy()
+        trials, sets = every.shape
+        one = [self.start] if isinstance(self.start, str) else list(self.start)
+        values: dict[str, Any] = {"trial": range(trials), "winner": one}
+        for name in ("sup", "bound", "norm", "spread", "steps", "position"):
+            values[name] = torch.as_tensor(getattr(self, name)).reshape(-1).cpu().numpy()
+        table = pd.DataFrame({**self.about, **values})
+        if sets == 1:
+            return table
+        table = table.rename(columns={"position": "best_position"})
+        table = table.loc[table.index.repeat(sets)].reset_index(drop=True)
+        first = self.positions[:, 0].cpu().tolist()
+        return table.assign(position=first * trials, sup_at_position=every.reshape(-1))
 
 
 def word_sensitivity(
@@ -55,22 +90,29 @@ def word_sensitivity(
     seed: int = 0,
     starts: int | None = None,
     steps: int | None = None,
-    method: str = "power",
+    search: str = "power",
     reach: float = 1.0,
 ) -> Sensitivity:
     """The supremum (4) over ``positions`` and ‖Δ‖ ≤ √d, searched from several starts.
 
     X (n, d), or (T, n, d) with a map per sample or, for attention, one for all.  ``positions`` is
     "first", "all", "random:r", a list of positions, or a list of sets of positions; with ``words``
-    = m every set holds m words.  ``method`` is "power" or "published" (the authors' projected
+    = m every set holds m words.  ``search`` is "power" or "published" (the authors' projected
     gradient).  ``reach`` scales the balls' radius.  Raises ``UserError`` for bad arguments.
+
+    >>> import torch, wordsens
+    >>> X = torch.randn(8, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> X *= 16**0.5 / X.norm(dim=1, keepdim=True)
+    >>> found = wordsens.word_sensitivity(wordsens.build_map("raf", d=16, seed=0), X)
+    >>> 0 < found.sup < found.bound
+    True
     """
     if not real_number("reach", reach) > 0:
         raise UserError(f"reach = {reach} must be a positive number")
     if not isinstance(map, FeatureMap):
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")
-    if method == "published" and steps is not None:
-        raise UserError("steps are fixed by method published; leave them out, or method")
+    if search == "published" and steps is not None:
+        raise UserError("steps are fixed by search published; leave them out, or search")
     X = map.cast(X, graph=False)
     if X.ndim > 3:
         raise UserError(f"X has shape {tuple(X.shape)}; allowed are (n, d) and (T, n, d)")
@@ -86,8 +128,9 @@ def word_sensitivity(
     for group in groups:
         view = map.view(samples, group)
         view.reach = reach
-        parts.append(search(map, view, group, streams, effort, n, method))
-    return summarise(parts, sets, single)
+        parts.append(search_sets(map, view, group, streams, effort, n, search))
+    about = {"map": map.name, "d": d, "n": n, "depth": map.chosen.depth, "words": sets.shape[1]}
+    return replace(summarise(parts, sets, single), about=about)
 
 
 def summarise(parts: Sequence[Suprema], sets: torch.Tensor, single: bool) -> Sensitivity:

@@ -8,9 +8,10 @@ and the largest are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,6 +22,10 @@ from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
 from wordsens.search.substitution import AttentionSubstitution, WordByWord
+from wordsens.tidy import Tidy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 10  # substitutions listed where nothing else is asked for
 # A vector so near x_i, in units of ‖x_i‖, is the word's own: encoders keep their words in float32.
@@ -46,8 +51,8 @@ class Substitutions:
         return len(self.change)
 
 
-@dataclass(frozen=True)
-class VocabularySensitivity:
+@dataclass(frozen=True, repr=False)
+class VocabularySensitivity(Tidy):
     """What all substitutions of one sample do; a word is no substitute for itself.
 
     top           the largest changes over all positions and words
@@ -58,6 +63,8 @@ class VocabularySensitivity:
     change        every relative change, (P, V), 0 for the text's own word; None where only the
                   top was asked for
     norm          ‖φ(X)‖; every change is NaN where it is 0
+    about         map, d and n, as in a workflow's tables
+    pieces        the words, where ``wordsens.vocabulary`` gave them
     """
 
     top: Substitutions
@@ -67,6 +74,39 @@ class VocabularySensitivity:
     best_in_ball: Substitutions
     change: torch.Tensor | None
     norm: float
+    about: Mapping[str, Any] = field(default_factory=dict)
+    pieces: Sequence[str] | None = None
+
+    def summary(self) -> str:
+        inside = (
+            "none inside the ball"
+            if math.isnan(self.sup_in_ball)
+            else (f"{self.sup_in_ball:.4g} inside the ball")
+        )
+        return f"sup {self.sup:.4g}, {inside}, {len(self.positions)} positions"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The sample's measures, as a row of a workflow's table."""
+        import pandas as pd
+
+        measures = {"sup": self.sup, "sup_in_ball": self.sup_in_ball}
+        for name, best in {"first": self.best, "first_in_ball": self.best_in_ball}.items():
+            measures[name] = float(best.change[0])
+        row = {"study": "", "vectors": "static", "trial": 0, **self.about, **measures}
+        return pd.DataFrame([{**row, "continuous": float("nan"), "norm": self.norm}])
+
+    def words(self) -> pd.DataFrame:
+        """The largest substitutions, one a row: position, word, change and distance."""
+        import pandas as pd
+
+        frames = []
+        for name in ("top", "top_in_ball"):
+            found = getattr(self, name)
+            columns = {key: value.cpu().tolist() for key, value in vars(found).items()}
+            if self.pieces is not None:
+                columns["piece"] = [self.pieces[row] for row in columns["word"]]
+            frames.append(pd.DataFrame({"list": name, **columns}))
+        return pd.concat(frames, ignore_index=True)
 
     @property
     def sup(self) -> float:
@@ -91,18 +131,28 @@ def vocabulary_sensitivity(
 ) -> VocabularySensitivity:
     """The relative change of φ(X) for every substitution x_i → e_v, exact, nothing searched.
 
-    X (n, d).  ``vocabulary`` holds the word vectors e_v (V, d), which are taken as they are, or is
-    a function i ↦ (V, d) for vectors that depend on the position.  ``positions`` is as in
-    ``word_sensitivity``.  A word at x_i itself (to 10⁻⁵ of its length) changes nothing and is not
-    listed.  With ``top`` = k only the k largest changes are kept, without it all
-    (P, V) as well.  ``reach`` scales the ball that ``top_in_ball`` is restricted to.
+    X (n, d). ``vocabulary`` holds the word vectors e_v (V, d), which are taken as they are, is
+    what ``wordsens.vocabulary`` gives, or is a function i ↦ (V, d) for vectors that depend on the
+    position. ``positions`` is as in ``word_sensitivity``. A word at x_i itself (to 10⁻⁵ of its
+    length) changes nothing and is not listed. With ``top`` = k only the k largest changes are
+    kept, without it all (P, V) as well. ``reach`` scales the ball that ``top_in_ball`` is
+    restricted to.
 
     Attention maps cost O(P n V) in matrix products, and O(n d V) besides; memory beyond X, its
     n × n scores and the result is bounded.  Other maps are evaluated word by word.  Raises
     ``UserError`` for arguments that do not fit.
+
+    >>> import torch, wordsens
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> X, E = torch.randn(5, 16, generator=generator), torch.randn(40, 16, generator=generator)
+    >>> found = wordsens.vocabulary_sensitivity(wordsens.build_map("raf", d=16), X, E)
+    >>> tuple(found.change.shape), bool(found.change.max() == found.sup)
+    ((5, 40), True)
     """
     if not isinstance(map, FeatureMap):
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")
+    pieces = getattr(vocabulary, "pieces", None)
+    vocabulary = getattr(vocabulary, "vectors", vocabulary)
     X = map.cast(X, graph=False)
     if X.ndim != 2:
         raise UserError(f"X has shape {tuple(X.shape)}; vocabulary_sensitivity takes (n, d)")
@@ -126,7 +176,8 @@ def vocabulary_sensitivity(
             keeper.add(rows, at, squares(moved), moved, len(vectors))
             done = first + len(chosen[rows]) * (at + len(part)) / len(vectors)
             reached(done, len(chosen))
-    return keeper.result()
+    about = {"map": map.name, "d": X.shape[1], "n": len(X)}
+    return replace(keeper.result(), about=about, pieces=pieces)
 
 
 def _checked(vectors: Any, X: torch.Tensor) -> torch.Tensor:

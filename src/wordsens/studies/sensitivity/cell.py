@@ -13,7 +13,8 @@ from wordsens.data.samples import draw_samples
 from wordsens.maps import MapOptions, map_class
 from wordsens.progress import portion
 from wordsens.search.auditing import audit, audited_trials
-from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
+from wordsens.search.sensitivity import chosen_effort, chosen_sets, summarise
+from wordsens.search.supremum import search
 from wordsens.studies.sensitivity.draws import cell_stream
 
 CELL_BYTES = 1 << 30  # what the searches of a map may hold at once, roughly
