@@ -28,6 +28,10 @@ _HOMES = {
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
     "layer_sensitivity": "wordsens.encoders.sensitivity",
+    "input_sensitivity": "wordsens.robustness.input_sensitivity",
+    "InputSensitivity": "wordsens.robustness.input_sensitivity",
+    "tangent_kernel": "wordsens.robustness.tangent_kernel",
+    "TangentKernel": "wordsens.robustness.tangent_kernel",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -32,6 +32,8 @@ POINTS_BYTES = 1 << 26  # of what one evaluation holds for a block of points, ro
 class Interpolator(ABC):
     """f interpolates labels y (n,) at X (n, d), both float64; see the module for the algebra.
 
+    Samples of another shape, such as texts (n, words, dimension), are taken as long vectors.
+
     alpha        K⁺y (n,)
     parameters   p, the number of features
     condition    of K; ``rank`` is how many of its eigenvalues are not rounding
@@ -41,7 +43,8 @@ class Interpolator(ABC):
     name: ClassVar[str]
 
     def __init__(self, X: torch.Tensor, y: torch.Tensor, rows: Rows, phi: Activation) -> None:
-        self.X, self.y, self.rows, self.phi = X, y, rows, phi
+        self.shape = X.shape[1:]
+        self.X, self.y, self.rows, self.phi = X.flatten(1), y, rows, phi
         K = self._gram()
         factor = GramFactor(K, torch.finfo(torch.float64).eps)
         self.condition, self.rank = factor.condition, factor.rank
@@ -65,11 +68,11 @@ class Interpolator(ABC):
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """f and ∇f at points x (..., d): (...) and (..., d)."""
-        flat = x.reshape(-1, x.shape[-1])
-        held = 8 * (3 * self.rows.size + 3 * len(self.X) + 2 * x.shape[-1])
+        flat = x.reshape(-1, self.X.shape[1])
+        held = 8 * (3 * self.rows.size + 3 * len(self.X) + 2 * self.X.shape[1])
         parts = [self._at(part) for part in flat.split(max(1, POINTS_BYTES // held))]
         f, gradient = (torch.cat(each) for each in zip(*parts, strict=True))
-        return f.reshape(x.shape[:-1]), gradient.reshape(x.shape)
+        return f.reshape(x.shape[: x.ndim - len(self.shape)]), gradient.reshape(x.shape)
 
     @abstractmethod
     def gradient_lipschitz(self, x: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,8 @@ import torch
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
 
-CHUNK = 1 << 19  # entries of a chunk, roughly
+CHUNK = 1 << 19  # entries of a chunk, at most
+MOST_ROWS = 1 << 12
 KEPT_BYTES = 1 << 26  # a matrix up to this size is drawn once and kept
 
 
@@ -22,7 +23,7 @@ class Rows:
 
     def __init__(self, width: int, d: int, stream: Stream, device: str | torch.device = "cpu"):
         self.width, self.d, self.stream, self.device = width, d, stream, device
-        self.size = max(1, CHUNK // d)
+        self.size = max(1, min(MOST_ROWS, CHUNK // d))
         self._kept: list[torch.Tensor] | None = None
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -44,8 +45,6 @@ class GivenRows(Rows):
     def __init__(self, matrix: torch.Tensor) -> None:
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise UserError(f"weights have shape {tuple(matrix.shape)}; allowed is (width, d)")
-        if not matrix.isfinite().all():
-            raise UserError("weights hold nan or inf; give finite numbers")
         self.width, self.d = matrix.shape
-        size = max(1, CHUNK // self.d)
-        self._kept = list(matrix.split(size))
+        self.size = max(1, min(MOST_ROWS, CHUNK // self.d))
+        self._kept = list(matrix.split(self.size))
