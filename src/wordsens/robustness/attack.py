@@ -1,8 +1,8 @@
-"""The attack that input sensitivity predicts: the change of f within ‖Δ‖ ≤ δ‖x‖ that flips its sign.
+"""The attack that input sensitivity predicts: how far f moves towards its other sign in ‖Δ‖ ≤ δ‖x‖.
 
-Along the gradient, Δ = −sign f(x) δ‖x‖ ∇f/‖∇f‖, f moves by δ S(x) to first order.  Projected gradient
-starts there and in random directions and never ends below it.  Where ∇f is known to be Lipschitz
-over the ball with constant L, no attack moves f by more than
+Along the gradient, Δ = −sign f(x) δ‖x‖ ∇f/‖∇f‖, f moves by δ S(x) to first order.  Projected
+gradient starts there and in random directions and never ends below it.  Where ∇f is known to be
+Lipschitz over the ball with constant L, no attack moves f by more than
 
     δ S(x) + L (δ‖x‖)² / 2        (Cauchy–Schwarz, Taylor).
 """

@@ -1,10 +1,10 @@
 """Input sensitivity S(x) = ‖x‖ ‖∇f(x)‖ of a minimum-norm interpolator, ``input_sensitivity``.
 
 To first order, an attack with ‖Δ‖ ≤ δ‖x‖ changes f by at most δ S(x); the norm of x makes S
-independent of the units of x.  An interpolator is robust where S stays of order one.  Any model of p
-parameters that fits n noisy labels in dimension d has a Lipschitz constant of order √(nd/p) at least
-(Bubeck and Sellke, 2021); tangent features with an even activation reach it and random features with
-E ϕ' ≠ 0 stay above n^{1/6} whatever p (Bombari, Kiyani and Mondelli, 2023).
+independent of the units of x.  An interpolator is robust where S stays of order one.  Any model of
+p parameters that fits n noisy labels in dimension d has a Lipschitz constant of order √(nd/p) at
+least (Bubeck and Sellke, 2021); tangent features with an even activation reach it and random
+features with E ϕ' ≠ 0 stay above n^{1/6} whatever p (Bombari, Kiyani and Mondelli, 2023).
 """
 
 from __future__ import annotations
@@ -120,12 +120,12 @@ def input_sensitivity(
 ) -> InputSensitivity:
     """S(x) of the minimum-norm interpolator of labels y at the samples X.
 
-    X (n, d) and x (d,) or (m, d), as they are: theory has ‖x‖ = √d.  ``features`` is "rf", ϕ(Vx), or
-    "ntk", x ⊗ ϕ'(Wx), of ``width`` k; V or W (k, d) is ``weights``, or drawn with entries N(0, 1/d)
-    from ``seed``.  ``activation`` is a name, or functions (ϕ, ϕ') or (ϕ, ϕ', ϕ'').
+    X (n, d) and x (d,) or (m, d), as they are: theory has ‖x‖ = √d.  ``features`` is "rf", ϕ(Vx),
+    or "ntk", x ⊗ ϕ'(Wx), of ``width`` k; V or W (k, d) is ``weights``, or drawn with entries
+    N(0, 1/d) from ``seed``.  ``activation`` is a name, or functions (ϕ, ϕ') or (ϕ, ϕ', ϕ'').
 
-    Of texts, X is (N, n, d) and x (n, d) or (m, n, d): rf and ntk then see a text as one vector, and
-    ``features`` may also be a feature map such as ``build_map("raf", d=d)`` or the name of an
+    Of texts, X is (N, n, d) and x (n, d) or (m, n, d): rf and ntk then see a text as one vector,
+    and ``features`` may also be a feature map such as ``build_map("raf", d=d)`` or the name of an
     attention map.  Raises ``UserError`` for arguments that do not fit.
     """
     X = numbers("X", X)
@@ -203,7 +203,7 @@ def chosen_activation(given: Functions) -> Activation:
         return given
     if isinstance(given, str):
         return activation_by_name(given)
-    functions = tuple(given) if isinstance(given, Sequence) else ()
+    functions: tuple[Any, ...] = tuple(given) if isinstance(given, Sequence) else ()
     if len(functions) not in (2, 3) or not all(callable(each) for each in functions):
         raise UserError(
             f"activation = {given!r} must be a name or functions (ϕ, ϕ') or (ϕ, ϕ', ϕ'') of tensors"
@@ -230,7 +230,7 @@ def _text_map(features: Any, X: torch.Tensor, seed: int | Stream) -> FeatureMap:
             f"X has shape {tuple(X.shape)}; for features {features}, of texts, it must be (N, n, d)"
         )
     if isinstance(seed, Stream):
-        return MAPS[features].draw(X.shape[1:], [seed], dtype=X.dtype, device=X.device)
+        return MAPS[features].draw((X.shape[1], X.shape[2]), [seed], dtype=X.dtype, device=X.device)
     return build_map(features, d=X.shape[-1], seed=seed, dtype=X.dtype, device=X.device)
 
 
