@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -102,7 +103,7 @@ def tangent_kernel(
     weights: Sequence[Any] | None = None,
     seed: int = 0,
 ) -> TangentKernel:
-    """K at X (n, d) of a network with hidden layers of ``widths`` and one output, at random weights.
+    """K at X (n, d) of a network with hidden layers of ``widths`` and one output, freshly drawn.
 
     ``weights`` are W_1 (m_1, d), …, W_L (1, m_{L−1}) in place of ``widths`` and ``seed``.  Raises
     ``UserError`` for arguments that do not fit.
@@ -131,7 +132,7 @@ def draw_layers(d: int, widths: Sequence[int], stream: Stream) -> list[torch.Ten
     sizes = [d, *widths, 1]
     return [
         stream.child("layer", layer=layer).normal(rows, columns, dtype=torch.float64) / columns**0.5
-        for layer, (columns, rows) in enumerate(zip(sizes, sizes[1:], strict=False), start=1)
+        for layer, (columns, rows) in enumerate(pairwise(sizes), start=1)
     ]
 
 

@@ -57,7 +57,7 @@ def draw_vectors(
             raise UserError(f"{key}.d: is {d}; allowed with {source}: {values.shape[1]}")
         if N + points > len(values):
             raise UserError(
-                f"{key}.N: is {N}, besides {points} points, but {source} has {len(values)} samples; "
+                f"{key}.N: is {N}, besides {points} points, but {source} has {len(values)}; "
                 f"allowed: at most {len(values) - points}"
             )
         order = stream.child("samples").generator().permutation(len(values))[: N + points]
