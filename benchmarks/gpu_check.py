@@ -30,11 +30,11 @@ import torch
 
 import wordsens
 from wordsens import kernels
-from wordsens.experiments.sensitivity import run_cell
 from wordsens.glm import gram
 from wordsens.kernels import attention, orthogonal, vocabulary
 from wordsens.maps import position_sets
 from wordsens.maps.raf import RandomAttentionFeatures, ReLUAttentionFeatures
+from wordsens.studies.sensitivity.cell import run
 
 CARD = torch.cuda.is_available()
 ROOT = Path(__file__).resolve().parents[1]
@@ -334,8 +334,8 @@ def _devices_agree(report: Report) -> None:
     for name, d, n, depth in sizes:
         cell = _cell(name, d, n, depth, **small)
         with _plain():
-            wanted, _ = run_cell(cell, None, "cpu")
-        got, _ = run_cell(cell, None, DEVICE)
+            wanted, _ = run(cell, {}, "cpu")
+        got, _ = run(cell, {}, DEVICE)
         for key in ("sup", "norm"):
             tolerance = AGREE if key == "sup" else TOLERANCE
             report.check(
@@ -371,7 +371,7 @@ def _sweeps(report: Report, began: float) -> None:
         for d, n, depth in points:
             if time.perf_counter() - began > LIMIT:
                 break
-            arrays, _ = run_cell(_cell(name, d, n, depth, **small), None, DEVICE)
+            arrays, _ = run(_cell(name, d, n, depth, **small), {}, DEVICE)
             finite &= bool((arrays["sup"] > 0).all() and (arrays["sup"] < 1e3).all())
             done += 1
         seconds = time.perf_counter() - start

@@ -25,7 +25,7 @@ import torch
 import wordsens
 from benchmarks import published, published_training
 from benchmarks.settings import PENALTIES, Setting, Training, Words
-from wordsens.experiments.generalization import DEFAULT_LOSSES
+from wordsens.studies.generalization.cell import DEFAULT_LOSSES
 
 BRIEF = 2.0  # seconds; a shorter run is repeated and its median reported
 REPEATS = 5

@@ -116,7 +116,8 @@ import sys
 from wordsens import progress
 from wordsens.progress import track
 progress.FIRST = progress.INTERVAL = 0.0
-from wordsens.experiments import generalization, sensitivity
+from wordsens.studies.generalization import cell as generalization
+from wordsens.studies.sensitivity import cell as sensitivity
 common = {"dataset": "synthetic", "n": 4, "d": 6, "trials": 2, "seed": 1}
 for run, cell in (
     (sensitivity, {"map": "raf", "depth": 1, "words": 1, "positions": "all", "steps": 5}),
@@ -124,9 +125,9 @@ for run, cell in (
     (generalization, {"map": "raf", "N": 6}),
     (generalization, {"map": "rf", "N": 6, "search": "thorough"}),
 ):
-    plain = run.run_cell(common | cell, None, "cpu")[0]
+    plain = run.run(common | cell, {}, "cpu")[0]
     with track("cell", 2, "trials"):
-        spoken = run.run_cell(common | cell, None, "cpu")[0]
+        spoken = run.run(common | cell, {}, "cpu")[0]
         print(f"end {progress._current.get().position}", file=sys.stderr)
     same = all((plain[k] == spoken[k]).all() for k in ("sup", "value") if k in plain)
     print(f"same {same}", file=sys.stderr)

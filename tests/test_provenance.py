@@ -11,6 +11,7 @@ import pytest
 
 from wordsens import provenance
 
+CELL = "wordsens.studies.sensitivity.cell"
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
@@ -77,8 +78,8 @@ def test_unknown_module() -> None:
 
 
 def test_cell_script_reaches_the_maps_but_not_the_figures() -> None:
-    reached = provenance.sources(SCRIPTS / "sensitivity_cell.py")
-    assert {"wordsens.experiments.sensitivity", "wordsens.maps", "wordsens.randomness"} <= set(
+    reached = provenance.sources(SCRIPTS / "cell.py", CELL)
+    assert {"wordsens.studies.sensitivity.cell", "wordsens.maps", "wordsens.randomness"} <= set(
         reached
     )
     assert not [
@@ -94,7 +95,7 @@ def test_cell_script_reaches_the_maps_but_not_the_figures() -> None:
     ],
 )
 def test_a_cell_depends_on_its_own_map(map: str, reached: set, not_reached: set) -> None:
-    found = set(provenance.sources(SCRIPTS / "sensitivity_cell.py", map=map))
+    found = set(provenance.sources(SCRIPTS / "cell.py", CELL, map=map))
     assert {f"wordsens.maps.{name}" for name in reached} <= found
     assert not {f"wordsens.maps.{name}" for name in not_reached} & found
     assert {"wordsens.maps", "wordsens.maps.base", "wordsens.search.ascent"} <= found
@@ -113,8 +114,11 @@ def test_a_map_that_is_not_found_depends_on_all(package: Path) -> None:
     assert {"wordsens.maps.other", "wordsens.maps.raf"} <= set(of["unknown"])
 
 
-def test_figure_script_depends_on_every_kind_of_figure() -> None:
-    assert "wordsens.figures.positions" in provenance.sources(SCRIPTS / "figure.py")
+def test_a_figure_depends_on_its_own_kind_alone() -> None:
+    kind = "wordsens.studies.sensitivity.figures.positions"
+    found = provenance.sources(SCRIPTS / "figure.py", kind)
+    assert {kind, "wordsens.figures.style", "wordsens.figures.captions"} <= set(found)
+    assert not [name for name in found if name.endswith((".context_length", ".cell", ".search"))]
 
 
 def test_fast_and_imports_nothing() -> None:

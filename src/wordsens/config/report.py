@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wordsens.config.model import Plain, report_name
+from wordsens.config.model import report_name
+from wordsens.yamls import Plain
 
 # In the order of the report.
 REPORT_KINDS = ("layers", "attraction", "attention", "vocabulary")
