@@ -37,6 +37,20 @@ rule draw_figure:
         "../../scripts/figure.py"
 
 
+for target in sorted({study.target for study in cfg.kinds.values() if study.target}):
+
+    rule:
+        name:
+            target
+        input:
+            [
+                shown(figure)
+                for figure in cfg.figures.values()
+                if figure_kinds()[figure.kind].target == target
+            ],
+        localrule: True
+
+
 for figure in cfg.figures.values():
 
     rule:

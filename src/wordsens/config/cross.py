@@ -37,7 +37,8 @@ RULES = (
 def reserved() -> set[str]:
     """Names of rules."""
     made = {f"{kind}_{what}" for kind in kinds() for what in ("cell", "table")}
-    return {*RULES, *made}
+    targets = {study.target for study in kinds().values() if study.target}
+    return {*RULES, *made, *targets}
 
 
 class CrossCheck(SchemaCheck):

@@ -2,6 +2,7 @@
 
 The first part is the description of the figure's own module, so that a new kind brings its caption
 along; the second is read off the tables: map or encoder, data, sizes, trials, how far bounds lie.
+A function ``remark(tables)`` of the module may add a paragraph of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def caption(
     paragraphs = [" ".join(part.split()) for part in described.split("\n\n")]
     order = options.get("sweeps") or list(tables)
     paragraphs += [f"{name}: {_contents(_shown(tables[name], options))}." for name in order]
+    if hasattr(kind, "remark"):  # what a kind of figure reads off its tables itself
+        paragraphs.append(kind.remark({name: tables[name] for name in order}))
     return "\n\n".join(paragraphs) + "\n"
 
 

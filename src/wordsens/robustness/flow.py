@@ -21,6 +21,7 @@ from wordsens.errors import UserError
 from wordsens.robustness.tangent_kernel import kernel_of, passes
 
 MOST_EVALUATIONS = 40_000
+DONE = 1e-9  # of the loss at the start: what is below is the integration's error
 TOLERANCE = 1e-5
 
 
@@ -28,7 +29,7 @@ TOLERANCE = 1e-5
 class Flow:
     """A gradient flow, seen at times t (m,).
 
-    loss        L(t), NaN behind the point where the flow became too stiff to follow
+    loss        L(t), NaN once nothing is left of it, or where the flow was too stiff to follow
     smallest    λ_min(K) at t = 0, ``later`` at the last time reached
     parameters  p
     evaluations gradients that it took
@@ -89,5 +90,7 @@ def gradient_flow(
         while at < len(wanted) and wanted[at] <= solver.t:
             seen[at] = loss(between(wanted[at]))
             at += 1
+        if seen[at - 1] < DONE * seen[0]:
+            break
     later = kernel_of(X, unpacked(solver.y), phi).smallest
     return Flow(wanted, seen, smallest, later, len(theta), solver.nfev)

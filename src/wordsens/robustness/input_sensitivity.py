@@ -101,10 +101,15 @@ class InputSensitivity:
         return table
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """S of every point beside √(nd/p); for texts, of every token."""
-        from wordsens.robustness.plots import plot_sensitivity
+        """S of every point beside √(nd/p); for texts, of every token, averaged over the texts."""
+        from wordsens.robustness.plots import plot_points
 
-        return plot_sensitivity(self, axes)
+        title = ", ".join(filter(None, (self.features, self.activation)))
+        if self.by_token is None:
+            values = torch.as_tensor(self.sensitivity).reshape(-1)
+            return plot_points(values, self.universal, title, axes)
+        tokens = self.by_token.reshape(-1, self.by_token.shape[-1]).mean(0)
+        return plot_points(tokens, None, title, axes)
 
 
 def input_sensitivity(
@@ -212,8 +217,7 @@ def chosen_activation(given: Functions) -> Activation:
 
 
 def _text_map(features: Any, X: torch.Tensor, seed: int | Stream) -> FeatureMap:
-    from wordsens.maps import MAPS, FeatureMap, build_map
-    from wordsens.maps.attention import AttentionMap
+    from wordsens.maps import FeatureMap, build_map, declared
 
     if isinstance(features, FeatureMap):
         if X.ndim != 3:
@@ -221,16 +225,16 @@ def _text_map(features: Any, X: torch.Tensor, seed: int | Stream) -> FeatureMap:
                 f"X has shape {tuple(X.shape)}; for a feature map of texts it must be (N, n, d)"
             )
         return features
-    attention = [name for name, cls in MAPS.items() if issubclass(cls, AttentionMap)]
-    if features not in attention:
-        allowed = ", ".join([*INTERPOLATORS, *attention])
+    known = {name: cls for name, cls in declared().items() if "n" not in cls.sizes}
+    if features not in known:
+        allowed = ", ".join([*INTERPOLATORS, *known])
         raise UserError(f"features = {features!r} is not known; choose {allowed} or give a map")
     if X.ndim != 3:
         raise UserError(
             f"X has shape {tuple(X.shape)}; for features {features}, of texts, it must be (N, n, d)"
         )
     if isinstance(seed, Stream):
-        return MAPS[features].draw((X.shape[1], X.shape[2]), [seed], dtype=X.dtype, device=X.device)
+        return known[features].draw((X.shape[1], X.shape[2]), [seed], dtype=X.dtype, device=X.device)
     return build_map(features, d=X.shape[-1], seed=seed, dtype=X.dtype, device=X.device)
 
 

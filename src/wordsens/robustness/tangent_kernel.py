@@ -92,7 +92,7 @@ class TangentKernel:
         """The spectrum of K above the floor of rounding."""
         from wordsens.robustness.plots import plot_spectrum
 
-        return plot_spectrum(self, axes)
+        return plot_spectrum(self.eigenvalues, self.floor, axes)
 
 
 def tangent_kernel(

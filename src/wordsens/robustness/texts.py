@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from wordsens.errors import UserError
-from wordsens.glm import LeastSquares, feature_rows
+from wordsens.glm import LeastSquares
 
 if TYPE_CHECKING:
     from wordsens.maps import FeatureMap
@@ -31,7 +31,7 @@ class TextInterpolator:
             raise UserError(f"features: one map is needed, not a batch of {map.batch} draws")
         self.map, self.X, self.y, self.name = map, X, y, map.name
         self.shape = X.shape[1:]
-        solution = LeastSquares(feature_rows(map, map.cast(X)), y)
+        solution = LeastSquares(map.rows(map.cast(X)), y)
         self.theta, self.parameters = solution.theta.to(map.dtype), len(solution.theta)
         self.condition, self.rank = solution.condition, solution.rank
         self.residual = solution.residual

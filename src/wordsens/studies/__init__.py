@@ -22,6 +22,11 @@ BUILT_IN = (
     "attraction",
     "attention",
     "prompts",
+    "robustness",
+    "text_robustness",
+    "attack",
+    "conditioning",
+    "flow",
 )
 _known: dict[str, type[Study]] = {}
 

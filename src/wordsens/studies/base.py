@@ -46,6 +46,7 @@ class Study:
     axes       name -> int, float or str; empty for a study that is a single table
     role       the key under which a cell names its entry
     category   the heading of its figures in the report
+    target     a target that makes all figures of the kinds that share it, if any
     figures    kinds of figure, each a module of the folder ``figures``: name -> what it does
     pages      what its table rule writes beside the CSV: name -> path, {} being the entry
     minutes    running time to ask a cluster for, of a cell or of the single table
@@ -59,6 +60,7 @@ class Study:
     axes: ClassVar[Mapping[str, type]] = {}
     role: ClassVar[str] = "study"
     category: ClassVar[str] = ""
+    target: ClassVar[str | None] = None
     figures: ClassVar[Mapping[str, str]] = {}
     pages: ClassVar[Mapping[str, str]] = {}
     minutes: ClassVar[int] = 60
