@@ -53,7 +53,8 @@ def breaches(found: dict[str, set[str]], order: list[str]) -> list[str]:
         f"{name} imports {other}"
         for name, others in sorted(found.items())
         for other in sorted(others)
-        if name.count(".") and other.count(".")  # the package itself forwards names
+        if name.count(".")
+        and other.count(".")  # the package itself forwards names
         and place[name.split(".")[1]] < place[other.split(".")[1]]
     ]
 

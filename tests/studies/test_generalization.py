@@ -14,10 +14,12 @@ from tests.figures.drawing import draw
 from wordsens.activations import activation
 from wordsens.errors import UserError
 from wordsens.glm import LeastSquares
+from wordsens.maps import MapOptions
+from wordsens.maps.random_features import RandomFeatures
 from wordsens.randomness import Stream
 from wordsens.results import write_cell
 from wordsens.search.goals import evaluation
-from wordsens.studies.generalization.cell import joint_random_features, run
+from wordsens.studies.generalization.cell import run
 from wordsens.studies.generalization.table import searches_table
 
 CELL = {
@@ -48,6 +50,10 @@ def measured(Phi, changed):
     around = LeastSquares(Phi[1:], Y[1:]).around(Phi[0], 1.0)
     found = evaluation(changed[None, None] @ around.u.mT, around)
     return found.err_retrained.item(), found.feature_alignment.item(), found.f_delta.item()
+
+
+def joint_random_features(X, stream, k, phi):
+    return RandomFeatures.draw_training(X, stream, MapOptions(width=k, activation=phi.name))
 
 
 def joint_and_dense(joint=joint_random_features):

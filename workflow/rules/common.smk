@@ -6,6 +6,7 @@ import sys
 from wordsens.config import load_or_exit
 from wordsens.config.report import REPORT_KINDS
 from wordsens.failures import what_failed
+from wordsens.maps import source
 from wordsens.plugins import content, origin
 from wordsens.provenance import fingerprint
 from wordsens.studies import figure_kinds
@@ -35,7 +36,9 @@ def code(script, *modules, map=None, study=None):
     path = os.path.join(HERE, "scripts", script)
     own = content(origin(each) for each in (study, map) if each is not None)
     shipped = [name for name in modules if name.startswith("wordsens.")]
-    return fingerprint(path, *shipped, map=map and map.name) + own
+    # what has no map of its own only reads what maps declare
+    homes = [home for home in (map and (origin(map) or source(map)),) if home]
+    return fingerprint(path, *shipped, map=map.name if map else "", extra=homes) + own
 
 
 def pages(figure):

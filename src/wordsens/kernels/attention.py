@@ -13,78 +13,17 @@ and, with o_j = (1 + c_j) φ_j − c_j y_i where the changed word had weight bel
                         with k_j = 2 p_j (1 − p_j)
 
 The changed row contributes ‖e_i‖², e_i = Σ_{k≠i} q_k y_k + q_i w − φ_i, with gradient 2 e_i in its
-output.  What does not depend on v is ``AttentionConstants``; the plain step is that of the view
+output.  What does not depend on v is in ``constants``; the plain step is that of the view
 which made them (``wordsens.maps.attention.view``), and ``attention_triton`` has it for a card.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from wordsens.deferred import torch
 from wordsens.kernels import fused
+from wordsens.kernels.constants import AttentionConstants
 
 KNOWN = ("softmax", "relu")  # normalizations of the scores that the kernels have
-
-
-@dataclass(frozen=True)
-class AttentionConstants:
-    """What a step reads besides v, for T samples, H heads, P position sets of m words.
-
-    Projections of tokens, M (B, H, r, d) with B = 1 or T, or None for the identity:
-
-    query, key, value   x ↦ M x
-
-    Rows j of the samples, (T, H, n, ·):
-
-    queries   query(x_j)
-    keys      key(x_j)
-    values    y_j = value(x_j)
-    output    φ_j = Σ_k s_jk y_k
-
-    Position sets I:
-
-    sets        (P, m)              the changed words i ∈ I
-    outside     (P, 1, 1, n)        1 for the rows j ∉ I, else 0
-    own_values  (T, H, P, m, e)     y_i
-
-    Rows j with the words I left out, (T, H, P, 1, 1, n) and ``share`` (T, H, P, 1, m, n):
-
-    others   of the normalization over the keys k ∉ I: softmax ℓ_j = log Σ_k exp S_jk, ReLU
-             R_j = Σ_k relu(S_jk)
-    share    c_ji = s_ji / (1 − Σ_{i∈I} s_ji); 0 for heavy pairs and rows of I
-    gain     c_j = Σ_{i∈I} c_ji
-    rr       ⟨r_j, r_j⟩ with r_j = o_j − φ_j
-    ro       ⟨r_j, o_j⟩
-    oo       ⟨o_j, o_j⟩
-
-    Heavy pairs, the rows j ∉ I where Σ_{i∈I} s_ji ≥ 1/2, computed over the other keys:
-
-    heavy    indices (t, h, p, j), each (pairs,)
-    surplus  (pairs, e)   r_j
-
-    normalization   the name of what turns scores into weights
-    """
-
-    query: torch.Tensor | None
-    key: torch.Tensor | None
-    value: torch.Tensor | None
-    queries: torch.Tensor
-    keys: torch.Tensor
-    values: torch.Tensor
-    output: torch.Tensor
-    sets: torch.Tensor
-    outside: torch.Tensor
-    own_values: torch.Tensor
-    others: torch.Tensor
-    share: torch.Tensor
-    gain: torch.Tensor
-    rr: torch.Tensor
-    ro: torch.Tensor
-    oo: torch.Tensor
-    heavy: tuple[torch.Tensor, ...]
-    surplus: torch.Tensor
-    normalization: str
 
 
 def applies(constants: AttentionConstants, v: torch.Tensor) -> bool:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import torch
 
-from wordsens.kernels.attention import AttentionConstants
 from wordsens.kernels.attention_programs import (
     column_step,
     own_pull,
@@ -32,6 +31,7 @@ from wordsens.kernels.attention_programs import (
     row_step,
     scalars,
 )
+from wordsens.kernels.constants import AttentionConstants
 
 FUSED = 32  # candidates per sample up to which products are made in the kernels
 PROGRAMS = 264  # two for each multiprocessor of an H100: fewer leave it idle

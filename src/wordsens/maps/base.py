@@ -84,11 +84,11 @@ class FeatureMap(Declaration, ABC):
         return [torch.as_tensor(weights[name]).to(dtype=dtype, device=device) for name in names]
 
     def beside(self, W: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
-        """Weights W (T, ...) of a batch of draws, shaped to multiply samples X (T, ..., n, d).
+        """Weights W (B, ...), one per draw, shaped to multiply samples X (T, ..., n, d).
 
-        A single draw's weights are returned as they are.
+        B is T for a map with a batch; without one it is 1, and that axis is dropped.
         """
-        return W if self.batch is None else W[(slice(None), *[None] * (X.ndim - 3))]
+        return W[0] if self.batch is None else W[(slice(None), *[None] * (X.ndim - 3))]
 
     def view(self, X: torch.Tensor, sets: torch.Tensor) -> OneTokenView:
         """The one-token view at X (T, n, d) of the position sets (P, m).

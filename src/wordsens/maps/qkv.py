@@ -40,6 +40,10 @@ class QueryKeyValueFeatures(AttentionMap):
         self.key, self.value = Projection(WK), Projection(WV)
 
     @classmethod
+    def feature_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return n * options.heads * (options.head_dim or d)
+
+    @classmethod
     def draw(
         cls,
         shape: tuple[int, int],

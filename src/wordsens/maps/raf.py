@@ -9,7 +9,7 @@ from wordsens.errors import UserError
 from wordsens.maps.attention.layer import AttentionMap
 from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
 from wordsens.maps.attention.state import Projection
-from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
+from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
 from wordsens.randomness import Stream
 
 
@@ -56,10 +56,3 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     short = "ReLU-RAF"
     effort = Effort(starts=24, anneal=40, steps=120)  # along ridges the best start shows late
     normalization: Normalization = ReLU()
-
-    @classmethod
-    def loss_effort_for(cls, n: int, d: int) -> LossEffort:
-        small = 5_000 // (n * d)
-        beside, rounds = max(2, min(10, small)), 4 if small else 1
-        # rows come and go with the signs of their scores, and leave kinks to settle in
-        return LossEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)

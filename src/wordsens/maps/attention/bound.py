@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wordsens.deferred import torch
-from wordsens.kernels.attention import AttentionConstants
+from wordsens.kernels.constants import AttentionConstants
 from wordsens.maps.attention.state import AttentionState
 
 INTERVALS = 96  # of p between σ(−9) and σ(12)

@@ -14,7 +14,7 @@ from wordsens.maps.attention.normalization import Normalization
 from wordsens.maps.attention.state import AttentionState, Projection
 from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
-from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
+from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
 
 class AttentionMap(FeatureMap):
@@ -25,6 +25,15 @@ class AttentionMap(FeatureMap):
     query: Projection
     key: Projection
     value: Projection
+
+    @classmethod
+    def loss_effort_for(cls, n: int, d: int) -> LossEffort:
+        if not cls.normalization.kinks:
+            return super().loss_effort_for(n, d)
+        small = 5_000 // (n * d)
+        beside, rounds = max(2, min(10, small)), 4 if small else 1
+        # rows come and go with the signs of their scores
+        return LossEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
 
     @classmethod
     def score_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:

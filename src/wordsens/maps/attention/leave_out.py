@@ -9,7 +9,7 @@ recomputed over the other keys.
 from __future__ import annotations
 
 from wordsens.deferred import torch
-from wordsens.kernels.attention import AttentionConstants
+from wordsens.kernels.constants import AttentionConstants
 from wordsens.maps.attention.state import AttentionState
 
 

@@ -24,6 +24,9 @@ class Normalization(ABC):
     """Weights over keys, the last axis of the scores."""
 
     name: ClassVar[str] = ""  # of those that kernels know
+    kinks: ClassVar[bool] = (
+        False  # whether weights have corners, where searches end by subgradients
+    )
 
     @abstractmethod
     def attend(
@@ -81,6 +84,7 @@ class ReLU(Normalization):
     """relu(s) / Σ relu(s); a row whose scores are all ≤ 0 gets no weight and outputs 0."""
 
     name = "relu"
+    kinks = True
 
     def attend(
         self, scores: torch.Tensor, mask: torch.Tensor | None = None
