@@ -234,7 +234,9 @@ def _text_map(features: Any, X: torch.Tensor, seed: int | Stream) -> FeatureMap:
             f"X has shape {tuple(X.shape)}; for features {features}, of texts, it must be (N, n, d)"
         )
     if isinstance(seed, Stream):
-        return known[features].draw((X.shape[1], X.shape[2]), [seed], dtype=X.dtype, device=X.device)
+        return known[features].draw(
+            (X.shape[1], X.shape[2]), [seed], dtype=X.dtype, device=X.device
+        )
     return build_map(features, d=X.shape[-1], seed=seed, dtype=X.dtype, device=X.device)
 
 

@@ -84,5 +84,7 @@ class VectorStudy(Study):
 
     def mem_mb(self, point: Mapping[str, Any]) -> int:
         """K and its factor, samples, and chunks of slopes."""
-        N, d, k = (max(values) for values in (self.many("N"), self.dimensions(), self.many("width")))
+        N, d, k = (
+            max(values) for values in (self.many("N"), self.dimensions(), self.many("width"))
+        )
         return 1500 + 8 * (5 * N * N + 4 * N * d + min(N * k, 2**25) + 2 * d * d) // 10**6

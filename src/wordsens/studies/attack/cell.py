@@ -42,7 +42,7 @@ def run(
                 stream=stream.child("attack"),
             )
         R, B = found.along.shape
-        made = {
+        made: dict[str, Any] = {
             "trial": np.full((R, B), trial),
             "point": np.tile(np.arange(B), (R, 1)),
             "delta": np.tile(np.array(cell["deltas"])[:, None], (1, B)),

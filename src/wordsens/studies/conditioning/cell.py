@@ -37,9 +37,9 @@ def run(
             X = (X * (cell["d"] ** 0.5 / X.norm(dim=1, keepdim=True))).to(device)
             spectrum = cache(partial(_spectrum, cell, X, stream))
             widths = sorted({max(1, round(c * n**0.5)) for c in cell["multiples"]})
-            with portion(1 / len(cell["n"])):
-                enough = first_width(lambda m: parameters(cell, m) >= n)
-                transition = first_width(lambda m: spectrum(m)[0] > spectrum(m)[2], start=enough)
+            with portion(1 / (len(cell["n"]) * cell["trials"])):
+                enough = first_width(partial(_enough, cell, n))
+                transition = first_width(partial(_positive, spectrum), start=enough)
                 for width in widths:
                     smallest, largest, floor = spectrum(width)
                     rows.append(
@@ -64,6 +64,15 @@ def _spectrum(
     layers = draw_layers(cell["d"], widths, stream.child("weights", width=width))
     found = kernel_of(X, [W.to(X.device) for W in layers], activation(cell["activation"]))
     return found.smallest, found.largest, found.floor
+
+
+def _positive(spectrum: Callable[[int], tuple[float, float, float]], width: int) -> bool:
+    smallest, _, floor = spectrum(width)
+    return smallest > floor
+
+
+def _enough(cell: Mapping[str, Any], n: int, width: int) -> bool:
+    return parameters(cell, width) >= n
 
 
 def hidden(width: int, depth: int, shape: str, narrow: int) -> list[int]:

@@ -7,7 +7,17 @@ from typing import Any
 
 from wordsens.studies.rows import rows_table
 
-ROWS = ("trial", "time", "loss", "bound", "smallest", "later", "parameters", "evaluations", "seconds")
+ROWS = (
+    "trial",
+    "time",
+    "loss",
+    "bound",
+    "smallest",
+    "later",
+    "parameters",
+    "evaluations",
+    "seconds",
+)
 FIRST = ("study", "activation", "n", "d", "depth", "width")
 
 

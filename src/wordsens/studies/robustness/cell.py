@@ -94,7 +94,7 @@ def draw(
 
 
 def attributes(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell's own parameters and what is known of its activation; lists are columns of the table."""
+    """A cell's own parameters and what is known of its activation; lists are columns already."""
     phi = activation(cell["activation"])
     kept = {
         key: value

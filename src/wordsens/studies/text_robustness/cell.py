@@ -12,9 +12,9 @@ import torch
 from wordsens.data.samples import draw_training_set
 from wordsens.maps import MapOptions, map_class
 from wordsens.progress import portion
+from wordsens.randomness import Stream
 from wordsens.robustness.input_sensitivity import interpolate, sensitivity_at
 from wordsens.search.sensitivity import word_sensitivity
-from wordsens.studies.draws import cell_stream
 from wordsens.studies.text_robustness.maps import KERNEL_FORMS
 
 
@@ -30,11 +30,11 @@ def run(
     n, d, N, points = cell["n"], cell["d"], cell["N"], cell["points"]
     cls = map_class(cell["map"])
     options = MapOptions.of(cell, cls.options)
-    stream = cell_stream(cell, N=N)
+    stream = Stream(cell["seed"], "text robustness", dataset=cell["dataset"], n=n, d=d, N=N)
     rows: list[dict[str, Any]] = []
     for trial in range(cell["trials"]):
         began = time.perf_counter()
-        own = stream.child("robustness", N=N, trial=trial)
+        own = stream.child("trial", trial=trial)  # all maps see the same texts
         drawn = draw_training_set(
             inputs.get("data"),
             n,
@@ -46,7 +46,7 @@ def run(
         )
         X, y = drawn.X.to(device), drawn.labels.to(device, torch.float64)
         with portion(1 / cell["trials"]):
-            map = cls.draw((n, d), [own.child("map")], options, dtype=X.dtype, device=device)
+            map = cls.draw((n, d), [own.child("map", map=cls.name)], options, dtype=X.dtype, device=device)
             map.batch = None
             if cls.name in KERNEL_FORMS:
                 model = interpolate(

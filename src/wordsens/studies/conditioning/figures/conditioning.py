@@ -1,19 +1,19 @@
 """The smallest eigenvalue of the tangent kernel against the width m of the hidden layers.
 
-A panel per study and depth, log–log: the median over trials with a band from the least to the largest;
-a colour per number of samples n.  Hollow marks lie below the floor of rounding √n eps λ_max, which is
-dotted, and say nothing but that λ_min is zero to working precision.  A tick above the axis marks the
-width at which there are as many parameters as samples.
+A panel per study and depth L, log–log: the median over trials with a band from the least to the
+largest; a colour per number of samples n.  Hollow marks lie below the floor of rounding,
+√n eps λ_max, which is dotted, and say nothing but that λ_min is zero to working precision.
 
 The last panel shows the width at which λ_min leaves rounding against n, with bars from the least to
-the largest of the trials, a dashed line ∝ √n fitted to it, and dotted the width with as many parameters
-as samples, below which K is singular.  One wide layer in front of narrow ones needs a width ∝ n.
+the largest of the trials, a dashed line ∝ √n fitted to it, and dotted the width with as many
+parameters as samples, below which K is singular.  With two layers there are m(d + 1) parameters, so
+that the width grows as n; so it does with one wide layer in front of narrow ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,9 @@ def remark(tables: Mapping[str, pd.DataFrame]) -> str:
         for depth, part in transitions(table).groupby("depth"):
             first = part.iloc[0]
             exponent = Estimate(first["exponent"], first["exponent_low"], first["exponent_high"])
-            at = ", ".join(f"{m:g} at n = {n}" for n, m in zip(part["n"], part["transition"], strict=True))
+            at = ", ".join(
+                f"{m:g} at n = {n}" for n, m in zip(part["n"], part["transition"], strict=True)
+            )
             line = f"{name}, L = {depth}: λ_min leaves rounding at width {at}"
             if len(part) > 1:
                 away = (part["transition"] / part["on_line"] - 1).abs().max()
@@ -85,7 +87,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _panel(axes: Axes, numbers: pd.DataFrame, colours: dict[int, dict[str, str]]) -> None:
+def _panel(axes: Axes, numbers: pd.DataFrame, colours: dict[int, dict[str, Any]]) -> None:
     style.logarithmic(axes, "x")
     style.logarithmic(axes, "y")
     handles = []

@@ -1,10 +1,10 @@
 """Loss along the gradient flow of small networks on random labels, against exp(−λ_min t/2).
 
-A panel per study, a colour per width m of all hidden layers; the median over trials with a band from
-the least to the largest, relative to the loss at the start.  The dashed line of the same colour is the
-rate that the tangent kernel at the start promises while it stays well conditioned, exp(−λ_min t/2); where
-it is as good as flat, λ_min is too small to promise anything.  Loss is ½ Σ (f(x_i) − y_i)²; for the mean of
-squares, as the talk writes it, time runs n/2 times slower.
+A panel per study, a colour per width m of all hidden layers; the median over trials with a band
+from the least to the largest, relative to the loss at the start.  The dashed line of the same colour
+is the rate that the tangent kernel at the start promises while it stays well conditioned,
+exp(−λ_min t/2); where it is flat, λ_min is too small to promise anything.  Loss is
+½ Σ (f(x_i) − y_i)²; for the mean of squares, as the talk writes it, time runs n/2 times slower.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
         axes.fill_between(points["time"], low, high, color=colour, alpha=0.2, lw=0)
         axes.plot(points["time"], middle, color=colour)
         whole = numbers[numbers["width"] == width]
-        axes.plot(whole["time"], np.maximum(whole["bound"], LEAST), color=colour, ls=(0, (4, 3)), lw=1)
+        axes.plot(
+            whole["time"], np.maximum(whole["bound"], LEAST), color=colour, ls=(0, (4, 3)), lw=1
+        )
         label = f"$m = {width}$, $p = {points['parameters'].iloc[0]}$"
         handles.append(style.entry(label, color=colour))
     handles.append(style.entry(r"$e^{-\lambda_{\min} t/2}$", **style.DASHED))
@@ -87,5 +89,7 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     axes.set_xlabel("time $t$")
     axes.set_ylabel(r"loss $L(t)/L(0)$")
     first = numbers.iloc[0]
-    axes.set_title(f"$n = {first['n']}$, $d = {first['d']}$, $L = {first['depth']}$, {first['activation']}")
+    axes.set_title(
+        f"$n = {first['n']}$, $d = {first['d']}$, $L = {first['depth']}$, {first['activation']}"
+    )
     style.legend_below(axes, handles)

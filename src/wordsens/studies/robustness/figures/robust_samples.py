@@ -1,14 +1,14 @@
 """Input sensitivity of the minimum-norm interpolator against the number of training samples n.
 
 Log–log, a panel per study, mean over trials with a band of one standard deviation.  Lines are full
-where E ϕ' = 0, which every even activation has, and dashed elsewhere.  Dotted lines of slope 1/2 and
-1/6 pass through the first point of the least robust series.
+where E ϕ' = 0, as for every even activation, and dashed elsewhere.  Dotted lines of slope 1/2 and 1/6
+pass through the first point of the least robust series.
 
-The talk bounds S of random features with E ϕ' ≠ 0 by n^{1/6} from below for d ≫ n^{2/3}.  At fixed d > n
-the growth is faster, n^{1/2}: the linear part of the kernel, μ₁² XXᵀ/d with μ₁ = E ϕ', interpolates a
-fixed share of every label, and n gradients of that share add up to √n.  When n passes d the linear part
-fits less and less of random labels, S ≈ d/√n.  The bound is the value where the two meet its
-condition: along d ∝ n^{2/3}, S grows as n^{1/6}.
+The talk bounds S of random features with E ϕ' ≠ 0 by n^{1/6} from below for d ≫ n^{2/3}.  At fixed
+d > n the growth is faster, n^{1/2}: the linear part of the kernel, μ₁² XXᵀ/d with μ₁ = E ϕ',
+interpolates a fixed share of every label, and the n gradients of that share add up to √n.  When n
+passes d the linear part fits less and less of random labels, and S ≈ d/√n.  The bound is this value
+at the edge of its condition: along d ∝ n^{2/3}, S grows as n^{1/6}.
 """
 
 from __future__ import annotations

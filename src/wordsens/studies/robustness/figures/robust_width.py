@@ -1,13 +1,13 @@
 """Input sensitivity of the minimum-norm interpolator against the number of parameters p.
 
 Log–log, a panel per study, mean over trials with a band of one standard deviation.  Lines are full
-where E ϕ' = 0, which every even activation has, and dashed elsewhere.  The dotted line is √(nd/p), the
-order of the least sensitivity that p parameters allow; the thin lines of the colour of a series are
-fits of S² = (a p^s)² + b² and the diamond is their knee, where the power law meets the floor b.
+where E ϕ' = 0, as for every even activation, and dashed elsewhere.  The dotted line is √(nd/p), the
+order of the least sensitivity that p parameters allow; thin lines of the colour of a series are fits
+of S² = (a p^s)² + b², and the diamond is their knee, where the power law meets the floor b.
 
 Tangent features with E ϕ' = 0 follow √(nd/p) until k reaches the order of d, where the wide limit
-takes over: its kernel is of degree two or more in ⟨x, x'⟩, so that the floor is of order √(n/d) and not
-zero.  With E ϕ' ≠ 0 the linear part of the kernel makes S as large as √n whatever p.
+takes over: its kernel is of degree two or more in ⟨x, x'⟩, so that the floor is of order √(n/d) and
+not zero.  With E ϕ' ≠ 0 the linear part of the kernel makes S as large as √n whatever p.
 """
 
 from __future__ import annotations
@@ -54,16 +54,14 @@ def _panel(axes: Axes, numbers: pd.DataFrame, fits: pd.DataFrame) -> None:
     style.logarithmic(axes, "y")
     handles = common.series(axes, numbers, "parameters")
     p = np.geomspace(numbers["parameters"].min(), numbers["parameters"].max(), 60)
-    colours = {line.get_label().split(" (")[0]: line.get_color() for line in handles}  # type: ignore[union-attr]
+    looks = common.looks_of(numbers)
     for fit in fits.dropna(subset="floor").itertuples():
-        colour = colours[common.NAMES.get(fit.activation, fit.activation)]
+        colour = looks[fit.activation]["color"]
         curve = np.hypot(fit.factor * p**fit.exponent, fit.floor)
         axes.plot(p, curve, color=colour, lw=0.8, zorder=2.5)
         if p[0] <= fit.knee <= p[-1]:
             at = np.hypot(fit.floor, fit.floor)
-            axes.plot(
-                fit.knee, at, "D", ms=8, mfc="none", mec=colour, mew=1.2, zorder=4
-            )
+            axes.plot(fit.knee, at, "D", ms=8, mfc="none", mec=colour, mew=1.2, zorder=4)
     nd = float(numbers["N"].iloc[0] * numbers["d"].iloc[0])
     handles.append(
         common.guide(axes, (p[0], p[-1]), (nd / p[0]) ** 0.5, -0.5, label=r"$\sqrt{nd/p}$")

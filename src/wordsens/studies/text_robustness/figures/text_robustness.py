@@ -1,9 +1,8 @@
 """Input sensitivity of interpolators of texts beside the word sensitivity of their maps.
 
 Log–log against the context length n, a colour per map, mean over trials with a band of one standard
-deviation.  On the left S = ‖X‖ ‖∇f(X)‖ of the whole text, in the middle ‖x_i‖ ‖∇_{x_i} f(X)‖ of one token,
-mean over tokens; on the right the word sensitivity (4) of the map, which knows no labels.  A model can
-be sensitive to a large change of one word, as attention is, whether or not its output is steep.
+deviation.  On the left S = ‖X‖ ‖∇f(X)‖ of the whole text, in the middle ‖x_i‖ ‖∇_{x_i} f(X)‖ of one
+token, mean over tokens; on the right the word sensitivity (4) of the map, which knows no labels.
 """
 
 from __future__ import annotations
