@@ -206,7 +206,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     stem = tmp_path / "figure"
     with pytest.raises(UserError, match=r"'pie': allowed are context_length"):
         draw("pie", {"a": table("rf")}, {}, stem)
-    with pytest.raises(UserError, match="no table of .b."):
+    with pytest.raises(UserError, match="no table of 'b'"):
         draw("words", {"a": table("rf")}, {"sweeps": ["a", "b"]}, stem)
     with pytest.raises(UserError, match="column 'sup' is missing"):
         draw("words", {"a": table("rf").drop(columns="sup")}, {}, stem)

@@ -11,6 +11,7 @@ import torch
 from scipy import stats
 
 from tests.figures.drawing import draw
+from tests.studies.cells import complete
 from wordsens.activations import activation
 from wordsens.errors import UserError
 from wordsens.glm import LeastSquares
@@ -22,7 +23,7 @@ from wordsens.search.goals import evaluation
 from wordsens.studies.generalization.cell import run
 from wordsens.studies.generalization.table import searches_table
 
-CELL = {
+OWN = {
     "study": "test",
     "dataset": "synthetic",
     "map": "raf",
@@ -35,6 +36,12 @@ CELL = {
     "tradeoff": [0.1, 0.5, 1.0, 2.0],
     "precision": "float64",
 }
+
+
+def made(**changes):
+    return complete("generalization", **{**OWN, **changes})
+
+
 SEEDS = 400
 LEVEL = 1e-7  # of each comparison of laws; a handful are made
 
@@ -110,7 +117,7 @@ def test_repeated_samples_have_equal_joint_features():
 
 @pytest.mark.parametrize("name", ["rf", "raf", "relu_raf", "qkv"])
 def test_cell_arrays(name):
-    arrays, attributes = run({**CELL, "map": name}, {}, "cpu")
+    arrays, attributes = run(made(map=name), {}, "cpu")
     searches = 4 * 2 + 2 * 4
     assert {len(values) for values in arrays.values()} == {3}
     assert arrays["loss"].shape == arrays["err_retrained"].shape == (3, searches)
@@ -133,7 +140,7 @@ def test_cell_arrays(name):
 
 @pytest.mark.parametrize("name", ["rf", "raf"])
 def test_draws_depend_on_the_trial_alone(name):
-    cell = {**CELL, "map": name}
+    cell = made(map=name)
     many, _ = run(cell, {}, "cpu")
     few, _ = run({**cell, "trials": 1, "losses": ["features"], "tradeoff": []}, {}, "cpu")
     for key in ("f_x", "norm", "condition"):
@@ -146,20 +153,20 @@ def test_draws_depend_on_the_trial_alone(name):
 def test_random_features_respect_the_line(seed):
     """(17), (21): error > (2 − γ)² − O(1/√n); the slack in √error is |1 − cosine| |y − f(X)|."""
     n = 24
-    cell = {**CELL, "map": "rf", "n": n, "d": 16, "N": 40, "seed": seed}
+    cell = made(map="rf", n=n, d=16, N=40, seed=seed)
     arrays, _ = run(cell, {}, "cpu")
     for mode in ("finetuned", "retrained"):
         slack = (2 - arrays["gamma"]) - np.sqrt(arrays[f"err_{mode}"])
         assert slack.max() < 1 / n**0.5
     # attention passes the line by more
-    arrays, _ = run({**cell, "map": "raf", "d": 64}, {}, "cpu")
+    arrays, _ = run(made(map="raf", n=n, d=64, N=40, seed=seed), {}, "cpu")
     slack = (2 - arrays["gamma"]) - np.sqrt(arrays["err_finetuned"])
     assert slack.max() > 1.5 / n**0.5
 
 
 def test_largest_change_shrinks_with_n():
     def change(n):
-        cell = {**CELL, "map": "rf", "n": n, "losses": ["change"], "penalties": [0], "tradeoff": []}
+        cell = made(map="rf", n=n, losses=["change"], penalties=[0], tradeoff=[])
         return run(cell, {}, "cpu")[0]["change"].mean()
 
     assert change(64) < 0.7 * change(8)
@@ -167,9 +174,9 @@ def test_largest_change_shrinks_with_n():
 
 def test_unknown_map_and_loss_are_one_line():
     with pytest.raises(UserError, match="drf has no generalization"):
-        run({**CELL, "map": "drf"}, {}, "cpu")
+        run(made(map="drf"), {}, "cpu")
     with pytest.raises(UserError, match="'hinge' is not known"):
-        run({**CELL, "losses": ["hinge"]}, {}, "cpu")
+        run(made(losses=["hinge"]), {}, "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +185,7 @@ def table(tmp_path_factory):
     paths = []
     for N in (10, 15):
         losses = ["features", "alignment", "error_finetuned", "error_retrained", "change"]
-        arrays, attributes = run({**CELL, "N": N, "losses": losses}, {}, "cpu")
+        arrays, attributes = run(made(N=N, losses=losses), {}, "cpu")
         paths.append(folder / f"{N}.h5")
         write_cell(paths[-1], arrays, attributes)
     return searches_table(paths)

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.figures.drawing import draw
+from tests.studies.cells import complete
 from wordsens.data.embeddings import open_embeddings, write_embeddings
 from wordsens.data.encoders import Encoder
 from wordsens.data.tokens import TokenSamples
@@ -59,7 +60,7 @@ def files(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 def run(files: tuple[Path, Path], **changes):
     inputs = dict(zip(("data", "vocabulary"), files, strict=True))
-    return vocabulary.run({**CELL, **changes}, inputs, "cpu")
+    return vocabulary.run(complete("vocabulary", **{**CELL, **changes}), inputs, "cpu")
 
 
 def drawn(cell: dict, trial: int):
@@ -116,7 +117,7 @@ def test_layer_zero_meets_the_sweep_of_the_same_seed(files, name) -> None:
     arrays, _ = run(files, map=name, vectors="layer0", positions="first")
     cell = {"sweep": "s", "seed": 5, "map": name, "dataset": "mine", "d": 16, "n": 9, "depth": 1}
     cell |= {"words": 1, "trials": 3, "positions": "first", "precision": "float64"}
-    sweep, _ = sensitivity.run(cell, {"data": files[0]}, "cpu")
+    sweep, _ = sensitivity.run(complete("sensitivity", **cell), {"data": files[0]}, "cpu")
     assert np.array_equal(arrays["sample"], sweep["sample"])
     assert np.allclose(arrays["continuous"], sweep["sup"], rtol=1e-6)
     assert np.allclose(arrays["bound"], sweep["bound"], rtol=1e-6, equal_nan=True)

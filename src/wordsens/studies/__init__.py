@@ -33,6 +33,11 @@ _known: dict[str, type[Study]] = {}
 
 def register(study: type[Study]) -> None:
     """Make a kind of study known; ``UserError`` where its name or section is taken by another."""
+    _shipped()
+    _add(study)
+
+
+def _add(study: type[Study]) -> None:
     for other in _known.values():
         if other.__module__ == study.__module__ and other.__qualname__ == study.__qualname__:
             _known.pop(other.kind)
@@ -61,9 +66,18 @@ def _shipped() -> None:
         module = import_module(f"{__name__}.{name}")
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Study) and value.kind:
-                register(value)
+                _add(value)
     for point in entry_points(group=GROUP):
-        register(point.load())
+        try:
+            _add(point.load())
+        except Exception as error:
+            if isinstance(error, UserError):
+                raise
+            origin = point.dist.name if point.dist else "an installed package"
+            raise UserError(
+                f"{origin} offers the kind of study {point.value} (entry point {point.name} in "
+                f"{GROUP}), which cannot be imported: {error}; repair or uninstall it"
+            ) from error
 
 
 def kinds() -> dict[str, type[Study]]:

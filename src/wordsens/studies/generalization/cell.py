@@ -37,7 +37,6 @@ from wordsens.search.losses import search_losses
 
 # What names a cell's randomness: the draws are the same whatever losses are asked of them.
 NAMES = ("dataset", "map", "d", "n", "N", "width", "activation", "heads", "head_dim")
-DEFAULT_LOSSES = ("features", "alignment", "error_finetuned", "error_retrained")
 POSITION = 0  # the changed word, i = 1 in the paper
 TRAINING = 0.4  # of a trial's time goes into its training set and model, roughly
 CELL_BYTES = 1 << 28  # functionals of the trials searched together, roughly
@@ -48,10 +47,9 @@ def run(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """``trials`` independent trials of one (map, n, d, N).
 
-    ``cell`` holds dataset, map, n, d, N, trials, seed and, optionally, losses × penalties (every
-    pair is searched), tradeoff (limits on γ under which the errors are minimised), width,
-    activation, heads, head_dim, precision and search.  ``data`` among the inputs is the embeddings
-    file, absent for synthetic Gaussian samples.
+    ``cell`` holds the parameters that config.yaml gives a study and its point: losses × penalties
+    (every pair is searched), tradeoff (limits on γ under which the errors are minimised), and the
+    rest.  ``data`` among the inputs is the embeddings file, absent for synthetic Gaussian samples.
 
     Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual,
     duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
@@ -67,13 +65,9 @@ def run(
         raise UserError(
             f"map {cls.name} has no generalization experiment; choose {', '.join(able)}"
         )
-    dtype = getattr(torch, cell.get("precision") or "float32")
-    pairs = [
-        parse_goal(loss, penalty)
-        for loss in cell.get("losses") or DEFAULT_LOSSES
-        for penalty in cell.get("penalties") or (0.0,)
-    ]
-    goals = [*dict.fromkeys(pairs), *trade_off(cell.get("tradeoff") or ())]
+    dtype = getattr(torch, cell["precision"])
+    pairs = [parse_goal(loss, penalty) for loss in cell["losses"] for penalty in cell["penalties"]]
+    goals = [*dict.fromkeys(pairs), *trade_off(cell.get("tradeoff", ()))]
     options = MapOptions.of(cell, cls.options)
     stream = Stream(cell["seed"], "glm", **{k: cell[k] for k in NAMES if cell.get(k) is not None})
     streams = [stream.child("trial", trial=t) for t in range(trials)]
@@ -127,7 +121,6 @@ def run(
                     [own.child("search") for own in chosen],
                     schedule=cls.published_descent(n),
                     effort=cls.loss_effort_for(n, d),
-                    method=cell.get("search") or "spectral",
                 )
             )
         measured.append(_measured(view, around, found[-1].delta))

@@ -29,7 +29,7 @@ def run(
     """
     cls = map_class(cell["map"])
     n, d, words, trials = cell["n"], cell["d"], cell["words"], cell["trials"]
-    dtype = getattr(torch, cell.get("precision") or "float32")
+    dtype = getattr(torch, cell["precision"])
     stream = cell_stream(cell)
     samples = draw_samples(
         inputs.get("data"), n, d, trials, stream, dtype=dtype, key=f"sweeps.{cell['sweep']}"
@@ -50,9 +50,8 @@ def run(
         streams = [stream.child("trial", trial=t) for t in chosen]
         X = samples.X[first : first + together].to(device)
         view = cls.draw_view(X, sets.to(device), streams, options)
-        method = cell.get("search") or "power"
         with portion(len(chosen) / trials):
-            parts = search(cls, view, sets.to(device), streams, effort, n, method)
+            parts = search(cls, view, sets.to(device), streams, effort, n, cell["search"])
         found.append(summarise([parts], sets.to(device), single=False))
         seconds += [(time.perf_counter() - began) / len(chosen)] * len(chosen)
 

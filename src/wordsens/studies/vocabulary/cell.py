@@ -45,14 +45,14 @@ def run(
     finds it, NaN without ``compare``; the lists of substitutions (trials, top) as top_… and
     top_in_ball_…, padded with the word "".
     """
-    key = f"vocabulary.{cell.get('study', '')}"
+    key = f"vocabulary.{cell['study']}"
     n, d, trials = cell["n"], cell["d"], cell["trials"]
-    dtype = getattr(torch, cell.get("precision") or "float32")
+    dtype = getattr(torch, cell["precision"])
     stream = cell_stream(cell, depth=1, words=1)
     embeddings = open_embeddings(inputs["data"])
     known = open_vocabulary(inputs["vocabulary"])
     samples = draw_samples(embeddings, n, d, trials, stream, dtype=dtype, key=key)
-    candidates = known.candidates(cell["candidates"], cell.get("special", False), embeddings, key)
+    candidates = known.candidates(cell["candidates"], cell["special"], embeddings, key)
     positions = chosen_sets(cell["positions"], 1, n, stream.child("positions"))[:, 0]
     static = cell["vectors"] == "static"
     fixed = known.static(candidates, d, dtype) if static else None
@@ -73,7 +73,7 @@ def run(
                 layer, X, words if fixed is None else fixed, positions.tolist(), top=cell["top"]
             )
         row = _summary(found)
-        if cell.get("compare", True):
+        if cell["compare"]:
             row |= _ball(_continuous(layer, X, positions[:1].to(X.device), own))
         for name in LISTS:
             row |= _listed(name, getattr(found, name), cell["top"], candidates, ids, known)
