@@ -42,4 +42,5 @@ class TextRobustness(MapStudy):
         key = (self.section, self.name)
         if checks.known((*key, "dataset"), self.dataset, "datasets"):
             checks.lengths(key, self.settings)
-            checks.fits(key, {**self.settings, "d": [self.settings["d"]]})
+            lists = {name: [self.settings[name]] for name in ("d", "N")}
+            checks.fits(key, {**self.settings, **lists, "precision": "float64"})

@@ -46,7 +46,9 @@ def run(
         )
         X, y = drawn.X.to(device), drawn.labels.to(device, torch.float64)
         with portion(1 / cell["trials"]):
-            map = cls.draw((n, d), [own.child("map", map=cls.name)], options, dtype=X.dtype, device=device)
+            map = cls.draw(
+                (n, d), [own.child("map", map=cls.name)], options, dtype=X.dtype, device=device
+            )
             map.batch = None
             if cls.name in KERNEL_FORMS:
                 model = interpolate(

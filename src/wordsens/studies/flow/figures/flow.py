@@ -1,8 +1,8 @@
 """Loss along the gradient flow of small networks on random labels, against exp(−λ_min t/2).
 
 A panel per study, a colour per width m of all hidden layers; the median over trials with a band
-from the least to the largest, relative to the loss at the start.  The dashed line of the same colour
-is the rate that the tangent kernel at the start promises while it stays well conditioned,
+from the least to the largest, relative to the loss at the start.  The dashed line of the same
+colour is the rate that the tangent kernel at the start promises while it stays well conditioned,
 exp(−λ_min t/2); where it is flat, λ_min is too small to promise anything.  Loss is
 ½ Σ (f(x_i) − y_i)²; for the mean of squares, as the talk writes it, time runs n/2 times slower.
 """

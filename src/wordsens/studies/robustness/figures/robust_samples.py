@@ -1,8 +1,8 @@
 """Input sensitivity of the minimum-norm interpolator against the number of training samples n.
 
 Log–log, a panel per study, mean over trials with a band of one standard deviation.  Lines are full
-where E ϕ' = 0, as for every even activation, and dashed elsewhere.  Dotted lines of slope 1/2 and 1/6
-pass through the first point of the least robust series.
+where E ϕ' = 0, as for every even activation, and dashed elsewhere.  Dotted lines of slope 1/2 and
+1/6 pass through the first point of the least robust series.
 
 The talk bounds S of random features with E ϕ' ≠ 0 by n^{1/6} from below for d ≫ n^{2/3}.  At fixed
 d > n the growth is faster, n^{1/2}: the linear part of the kernel, μ₁² XXᵀ/d with μ₁ = E ϕ',

@@ -2,8 +2,8 @@
 
 Log–log, a panel per study, mean over trials with a band of one standard deviation.  Lines are full
 where E ϕ' = 0, as for every even activation, and dashed elsewhere.  The dotted line is √(nd/p), the
-order of the least sensitivity that p parameters allow; thin lines of the colour of a series are fits
-of S² = (a p^s)² + b², and the diamond is their knee, where the power law meets the floor b.
+order of the least sensitivity that p parameters allow; thin lines of the colour of a series are
+fits of S² = (a p^s)² + b², and the diamond is their knee, where the power law meets the floor b.
 
 Tangent features with E ϕ' = 0 follow √(nd/p) until k reaches the order of d, where the wide limit
 takes over: its kernel is of degree two or more in ⟨x, x'⟩, so that the floor is of order √(n/d) and
