@@ -21,7 +21,7 @@ TIMES = 40  # at which the loss is looked at, evenly spaced in logarithms
 def run(
     cell: Mapping[str, Any], inputs: Mapping[str, str], device: str
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """A row per trial and time: loss, bound, and the trial's smallest, later, parameters.
+    """A row per trial and time: training_loss, bound, and the trial's smallest, later, parameters.
 
     All widths see the same samples and labels.
     """
@@ -46,7 +46,7 @@ def run(
         made = {
             "trial": np.full(rows, trial),
             "time": times,
-            "loss": found.loss,
+            "training_loss": found.loss,
             "bound": found.bound,
             "smallest": np.full(rows, found.smallest),
             "later": np.full(rows, found.later),

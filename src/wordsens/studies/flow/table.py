@@ -10,7 +10,7 @@ from wordsens.studies.rows import rows_table
 ROWS = (
     "trial",
     "time",
-    "loss",
+    "training_loss",
     "bound",
     "smallest",
     "later",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINT = ["study", "activation", "n", "d", "depth", "width"]
-NEEDED = (*POINT, "trial", "time", "loss", "bound", "smallest", "later", "parameters")
+NEEDED = (*POINT, "trial", "time", "training_loss", "bound", "smallest", "later", "parameters")
 LEAST = 1e-8  # of the loss, relative to the start
 
 
@@ -30,9 +30,9 @@ def remark(tables: Mapping[str, pd.DataFrame]) -> str:
     """λ_min at the start and whether the bound was kept."""
     said = []
     for name, table in tables.items():
-        seen = table.dropna(subset="loss")
+        seen = table.dropna(subset="training_loss")
         for width, part in seen.groupby("width"):
-            kept = (part["loss"] <= part["bound"] * (1 + 1e-4)).groupby(part["trial"]).all()
+            kept = (part["training_loss"] <= part["bound"] * (1 + 1e-4)).groupby(part["trial"]).all()
             said.append(
                 f"{name}, m = {width} (p = {part['parameters'].iloc[0]}): λ_min = "
                 f"{part['smallest'].median():.2g}, bound kept in {kept.sum()} of {len(kept)} trials"
@@ -52,8 +52,8 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
-    start = table.groupby([*POINT, "trial"])["loss"].transform("first")
-    shares = table.assign(share=table["loss"] / start, promised=table["bound"] / start)
+    start = table.groupby([*POINT, "trial"])["training_loss"].transform("first")
+    shares = table.assign(share=table["training_loss"] / start, promised=table["bound"] / start)
     return shares.groupby([*POINT, "time"], sort=True, as_index=False).agg(
         median=("share", "median"),
         least=("share", "min"),
