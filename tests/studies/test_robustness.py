@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,10 +12,13 @@ mpl.use("Agg")
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from snakemake.utils import update_config
 
 from tests.figures.drawing import draw
 from tests.studies.cells import complete
-from tests.test_config import mistakes
+from tests.test_config import DEFAULT, ROOT, SCHEMA, mistakes
+from wordsens.config import load
 from wordsens.figures.captions import caption
 from wordsens.results import read_cell, write_cell
 from wordsens.studies import figure_module, kind_named
@@ -174,3 +178,16 @@ def test_texts_of_rf_have_the_kernel_form(tmp_path: Path) -> None:
 def test_mistakes_are_said_before_any_job(changes: dict[str, object], message: str) -> None:
     lines = mistakes(changes)
     assert any(message in line for line in lines), lines
+
+
+def test_the_preset_is_valid_and_plans_every_figure() -> None:
+    config, preset = copy.deepcopy(DEFAULT), ROOT / "workflow" / "presets" / "robustness.yaml"
+    update_config(config, yaml.safe_load(preset.read_text(encoding="utf-8")))
+    loaded = load(config, [ROOT / "config.yaml", preset], SCHEMA)
+    assert loaded.study("rf_edge").settings["N"][-1] == 4096
+    mine = {name for name, figure in loaded.figures.items() if figure.name.startswith("robust")}
+    assert mine == {"robust_parameters", "robust_samples", "robust_data", "robust_texts"} | {
+        "robust_attack"
+    }
+    for kind in ENTRIES:
+        assert kind_named(kind).target == "robustness"
