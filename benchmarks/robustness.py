@@ -4,8 +4,8 @@
 
 The baseline does what public scripts do: the features ∇_W f(x_i; W) of every sample by autograd, a
 row of the n × p Jacobian each, θ* = Φᵀ(ΦΦᵀ)⁻¹y, and ∇_x φ(x)ᵀθ* by autograd again.  Both run in
-this process on one thread, in turn, on the same weights; seconds are of the processor, memory is the
-peak above what the process held before, each in a process of its own.
+this process on one thread, in turn, on the same weights; seconds are of the processor, memory is
+the peak above what the process held before, each in a process of its own.
 """
 
 from __future__ import annotations

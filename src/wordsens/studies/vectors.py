@@ -65,8 +65,8 @@ class VectorStudy(Study):
             if max(self.many("N")) > most:
                 checks.say(
                     (*key, "N"),
-                    f"is {self.settings['N']}, but there are {IMAGES} digits, of which points takes "
-                    f"{self.settings['points']}; allowed: at most {most}",
+                    f"is {self.settings['N']}, but there are {IMAGES} digits and {IMAGES - most} "
+                    f"of them are points; allowed: at most {most}",
                 )
         self.interpolates(checks)
 

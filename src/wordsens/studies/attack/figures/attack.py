@@ -1,7 +1,7 @@
 """What attacks with ‖Δ‖ ≤ δ‖x‖ do to minimum-norm interpolators.
 
 A row per study.  On the left the change of f towards its other sign, mean over points and trials:
-a cross along the gradient, a line by projected gradient, and dotted the first-order prediction δ S(x);
+a cross along the gradient, a line by projected gradient, dotted the first-order prediction δ S(x);
 the thin dashed line is the upper bound δ S(x) + L(δ‖x‖)²/2 where a Lipschitz constant L of the
 gradient is known.  On the right the share of points whose sign flips, with bars of one standard
 error over trials; the vertical line is δ = 0.01.

@@ -32,7 +32,8 @@ def remark(tables: Mapping[str, pd.DataFrame]) -> str:
     for name, table in tables.items():
         seen = table.dropna(subset="training_loss")
         for width, part in seen.groupby("width"):
-            kept = (part["training_loss"] <= part["bound"] * (1 + 1e-4)).groupby(part["trial"]).all()
+            below = part["training_loss"] <= part["bound"] * (1 + 1e-4)
+            kept = below.groupby(part["trial"]).all()
             said.append(
                 f"{name}, m = {width} (p = {part['parameters'].iloc[0]}): λ_min = "
                 f"{part['smallest'].median():.2g}, bound kept in {kept.sum()} of {len(kept)} trials"
