@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 
 from wordsens.robustness.fits import NONE, Estimate, knee, slope
-
-ZERO = 1e-6  # of E ϕ'
+from wordsens.robustness.limits import ZERO
 
 
 def fitted(table: pd.DataFrame) -> pd.DataFrame:
@@ -57,7 +56,9 @@ def _row(points: pd.DataFrame, against: str, at: dict[str, Any]) -> dict[str, An
         "exponent": exponent.value,
         "exponent_low": exponent.low,
         "exponent_high": exponent.high,
-        "theory": theory(first["features"], bool(centred), against),
+        "theory": theory(
+            first["features"], bool(centred), against, bool((points["N"] <= points["d"]).all())
+        ),
         "factor": factor,
         "floor": floor.value,
         "floor_low": floor.low,
@@ -66,8 +67,13 @@ def _row(points: pd.DataFrame, against: str, at: dict[str, Any]) -> dict[str, An
     }
 
 
-def theory(features: str, centred: bool, against: str) -> str:
-    """The exponent that the talk gives, or what its bound says of it; empty where there is none."""
+def theory(features: str, centred: bool, against: str, few: bool) -> str:
+    """The exponent that the talk gives, or what its bound says of it; empty where there is none.
+
+    Theorems have n of at most the order of d: ``few`` samples.
+    """
+    if against == "parameters" and not few:
+        return ""
     if against == "parameters":
         return ("−1/2" if features == "ntk" else "") if centred else "0"
     if features == "ntk":

@@ -21,6 +21,7 @@ import pandas as pd
 from wordsens.figures import style
 from wordsens.robustness.fits import Estimate
 from wordsens.studies.conditioning.table import transitions
+from wordsens.studies.robustness.figures.common import decades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +90,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
 def _panel(axes: Axes, numbers: pd.DataFrame, colours: dict[int, dict[str, Any]]) -> None:
     style.logarithmic(axes, "x")
-    style.logarithmic(axes, "y")
+    decades(axes, "y")
     handles = []
     lowest = numbers["floor"].min() / 30
     for n, points in numbers.groupby("n"):

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from wordsens.figures import style
+from wordsens.studies.robustness.figures.common import decades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +68,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     style.logarithmic(axes, "x")
-    style.logarithmic(axes, "y")
+    decades(axes, "y")
     handles = []
     numbers = numbers[numbers["time"] > 0]
     widths = sorted(numbers["width"].unique())

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import LogFormatterMathtext, LogLocator, NullFormatter
 
+from wordsens.activations import activation
 from wordsens.figures import style
 from wordsens.robustness.fits import Estimate
-from wordsens.studies.robustness.fitted import ZERO, fitted
+from wordsens.robustness.limits import ZERO, linear_limit
+from wordsens.studies.robustness.fitted import fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-POINT = ["study", "features", "dataset", "activation", "parity", "mean_slope", "N", "d", "width"]
+POINT = [
+    *("study", "features", "dataset", "labels", "activation", "parity", "mean_slope"),
+    *("N", "d", "width"),
+]
 NEEDED = (*POINT, "trial", "parameters", "sensitivity")
 NAMES = {"square": "z²/2", "hermite3": "z³ − 3z"}
 TITLES = {"rf": "Random features", "ntk": "Tangent features"}
@@ -26,9 +32,38 @@ SENSITIVITY = r"input sensitivity $\mathcal{S}(x)$ (ratio)"
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over trials (divisor T−1; empty for T=1) of every point."""
-    return table.groupby([*POINT, "parameters"], sort=True, as_index=False).agg(
+    numbers = table.groupby([*POINT, "parameters"], sort=True, as_index=False).agg(
         mean=("sensitivity", "mean"), std=("sensitivity", "std"), trials=("sensitivity", "count")
     )
+    return numbers.assign(limit=[_limit(row) for row in numbers.itertuples()])
+
+
+def _limit(row: Any) -> float:
+    """S of the linear part at infinite width, where theory has one: random labels, E ϕ' ≠ 0."""
+    if row.dataset != "gaussian" or row.labels != "random" or abs(row.mean_slope) < ZERO:
+        return float("nan")
+    return linear_limit(row.N, row.d, activation(row.activation), row.features)
+
+
+def limits(axes: Axes, numbers: pd.DataFrame, x: str) -> list[Line2D]:
+    """A thin line per activation where the linear part of its kernel has a limit; legend entry."""
+    known = numbers.dropna(subset="limit")
+    looks = looks_of(numbers)
+    for name, points in known.groupby("activation"):
+        points = points.sort_values(x)
+        axes.plot(points[x], points["limit"], color=looks[str(name)]["color"], lw=0.8, zorder=2)
+    entry = style.entry("linear part, $p \\to \\infty$", color=style.NEUTRAL, lw=0.8)
+    return [entry] if len(known) else []
+
+
+def decades(axes: Axes, which: str) -> None:
+    """A log axis of large or small numbers: powers of ten, and unlabelled ticks between them."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis.set_major_locator(LogLocator(numticks=7))
+    axis.set_major_formatter(LogFormatterMathtext())
+    axis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def series(axes: Axes, numbers: pd.DataFrame, x: str) -> list[Line2D]:

@@ -8,7 +8,8 @@ The talk bounds S of random features with E ϕ' ≠ 0 by n^{1/6} from below for 
 d > n the growth is faster, n^{1/2}: the linear part of the kernel, μ₁² XXᵀ/d with μ₁ = E ϕ',
 interpolates a fixed share of every label, and the n gradients of that share add up to √n.  When n
 passes d the linear part fits less and less of random labels, and S ≈ d/√n.  The bound is this value
-at the edge of its condition: along d ∝ n^{2/3}, S grows as n^{1/6}.
+at the edge of its condition: along d ∝ n^{2/3}, S grows as n^{1/6}.  Thin lines of the colour of a
+series are what the linear part alone makes of random labels at infinite width.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     style.logarithmic(axes, "x", lengths)
     style.logarithmic(axes, "y")
     handles = common.series(axes, numbers, "N")
+    handles += common.limits(axes, numbers, "N")
     ends = (float(lengths[0]), float(lengths[-1]))
     top = numbers.loc[numbers["N"] == lengths[0], "mean"].max() * 1.08
     handles.append(common.guide(axes, ends, top, 1 / 2, label=r"$\propto n^{1/2}$"))

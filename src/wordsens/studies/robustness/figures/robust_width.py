@@ -7,7 +7,8 @@ fits of S² = (a p^s)² + b², and the diamond is their knee, where the power la
 
 Tangent features with E ϕ' = 0 follow √(nd/p) until k reaches the order of d, where the wide limit
 takes over: its kernel is of degree two or more in ⟨x, x'⟩, so that the floor is of order √(n/d) and
-not zero.  With E ϕ' ≠ 0 the linear part of the kernel makes S as large as √n whatever p.
+not zero.  With E ϕ' ≠ 0 the linear part of the kernel makes S as large as √n whatever p; the thin
+line is what that part alone makes of random labels at infinite width.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 
 
 def _panel(axes: Axes, numbers: pd.DataFrame, fits: pd.DataFrame) -> None:
-    style.logarithmic(axes, "x")
+    common.decades(axes, "x")
     style.logarithmic(axes, "y")
     handles = common.series(axes, numbers, "parameters")
+    handles += common.limits(axes, numbers, "parameters")
     p = np.geomspace(numbers["parameters"].min(), numbers["parameters"].max(), 60)
     looks = common.looks_of(numbers)
     for fit in fits.dropna(subset="floor").itertuples():
