@@ -1,4 +1,4 @@
-"""The linear part of the kernel: an average over draws, its two limits, and wide random features."""
+"""The linear part of the kernel: averages over draws, its two limits, and wide interpolators."""
 
 import numpy as np
 import pytest

@@ -38,6 +38,7 @@ def _row(points: pd.DataFrame, against: str, at: dict[str, Any]) -> dict[str, An
     first = points.iloc[0]
     named = {name: first[name] for name in COLUMNS[:6] if name in first}
     x, S = points[against].to_numpy(), points["sensitivity"].to_numpy()
+    few = bool((points["N"] <= points["d"]).all())
     centred = abs(first["mean_slope"]) < ZERO
     floor: Estimate = NONE
     meets, factor = float("nan"), float("nan")
@@ -56,9 +57,7 @@ def _row(points: pd.DataFrame, against: str, at: dict[str, Any]) -> dict[str, An
         "exponent": exponent.value,
         "exponent_low": exponent.low,
         "exponent_high": exponent.high,
-        "theory": theory(
-            first["features"], bool(centred), against, bool((points["N"] <= points["d"]).all())
-        ),
+        "theory": theory(first["features"], bool(centred), against, few),
         "factor": factor,
         "floor": floor.value,
         "floor_low": floor.low,

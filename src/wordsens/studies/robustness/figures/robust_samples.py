@@ -1,8 +1,8 @@
 """Input sensitivity of the minimum-norm interpolator against the number of training samples n.
 
 Log–log, a panel per study, mean over trials with a band of one standard deviation.  Lines are full
-where E ϕ' = 0, as for every even activation, and dashed elsewhere.  Dotted lines of slope 1/2 and
-1/6 pass through the first point of the least robust series.
+where E ϕ' = 0, as for every even activation, and dashed elsewhere.  The dotted line of slope 1/2
+and the dash-dotted one of slope 1/6 pass through the first point of the least robust series.
 
 The talk bounds S of random features with E ϕ' ≠ 0 by n^{1/6} from below for d ≫ n^{2/3}.  At fixed
 d > n the growth is faster, n^{1/2}: the linear part of the kernel, μ₁² XXᵀ/d with μ₁ = E ϕ',
@@ -56,7 +56,7 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     ends = (float(lengths[0]), float(lengths[-1]))
     top = numbers.loc[numbers["N"] == lengths[0], "mean"].max() * 1.08
     handles.append(common.guide(axes, ends, top, 1 / 2, label=r"$\propto n^{1/2}$"))
-    dashes = (0, (1, 1))
+    dashes = (0, (6, 2, 1, 2))
     handles.append(common.guide(axes, ends, top, 1 / 6, ls=dashes, label=r"$\propto n^{1/6}$"))
     axes.set_xlabel("training samples $n$")
     axes.set_ylabel(common.SENSITIVITY)
