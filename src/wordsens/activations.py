@@ -75,7 +75,7 @@ class Activation:
 def activation(name: str) -> Activation:
     """The activation of that name; ``UserError`` names the known ones."""
     known = _activations()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise UserError(f"activation {name!r} is not known; choose one of {', '.join(known)}")
     return known[name]
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from wordsens.arguments import real_tensor
 from wordsens.deferred import torch
+from wordsens.errors import UserError
 
 Pullback = Callable[["torch.Tensor"], "torch.Tensor"]
 
@@ -82,20 +84,23 @@ class Perturbation:
 
     def features(self, delta: torch.Tensor) -> torch.Tensor:
         """φ(X^i(Δ)), (*batch, *candidates, *features)."""
+        delta = real_tensor("delta", delta)
         v, lead = self._tokens(delta)
         found = self.view.features(v)
         return found.reshape(*lead, *found.shape[3:])
 
     def value_and_grad(self, delta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """‖φ(X^i(Δ)) − φ(X)‖² and its gradient in Δ."""
+        delta = real_tensor("delta", delta)
         v, lead = self._tokens(delta)
         value, grad = self.view.value_and_grad(v)
         return value.reshape(lead), grad.reshape(delta.shape)
 
     def linear(self, delta: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """⟨φ(X^i(Δ)), u⟩ for u of the shape of φ(X), and its gradient in Δ."""
+        delta = real_tensor("delta", delta)
         v, lead = self._tokens(delta)
-        trials = self.view.tokens.shape[0]
+        trials, u = self.view.tokens.shape[0], real_tensor("u", u).to(v)
         value, pullback = self.view.linear(v, u.reshape(trials, 1, *u.shape[len(self._batch) :]))
         return value.reshape(lead), pullback(torch.ones_like(value)).reshape(delta.shape)
 
@@ -105,7 +110,7 @@ class Perturbation:
         lead = tuple(delta.shape[: delta.ndim - tail])
         expected = (*self._batch, *x.shape[4 - tail :])
         if lead[: len(self._batch)] != self._batch or delta.shape[-tail:] != x.shape[4 - tail :]:
-            raise ValueError(
+            raise UserError(
                 f"delta has shape {tuple(delta.shape)}; expected {expected}, with any candidate "
                 f"axes after the first {len(self._batch)}"
             )

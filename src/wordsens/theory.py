@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 
 from wordsens.activations import activation as activation_by_name
 from wordsens.activations import he_scale
+from wordsens.errors import UserError, whole_number
 
 NODES = 120  # Gauss–Hermite nodes per dimension, for activations without a closed form
 
@@ -29,6 +30,12 @@ def large_width_limit(
     n: int, *, words: int = 1, depth: int | None = None, activation: str = "relu"
 ) -> float:
     """lim_{k → ∞} of the word sensitivity (4) of rf (``depth`` None) or drf of that depth."""
+    n, words = whole_number("n", n), whole_number("words", words)
+    if words > n:
+        raise UserError(f"words = {words} must lie between 1 and n = {n}")
+    if depth is not None:
+        whole_number("depth", depth)
+    activation_by_name(activation)
     ratio = words / n
     scale = 1.0 if depth is None else he_scale(activation)
 

@@ -1,5 +1,6 @@
 """The climb itself: conjugate directions, and the halving of starts."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -96,3 +97,12 @@ def test_a_ridge_is_followed_where_gradients_point_across_it(seed):
     generator = torch.Generator().manual_seed(seed)
     start = torch.randn(1, 1, 1, 1, 3, generator=generator, dtype=torch.float64)
     assert climb(view, start, anneal=0, steps=40).value.item() > 10.999
+
+
+@pytest.mark.parametrize("name", ["raf", "qkv", "rf", "drf"])
+@pytest.mark.parametrize("starts", [1, 2, 3, 4, 9])
+def test_few_starts_of_a_halving_map_have_a_spread(name: str, starts: int) -> None:
+    X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    map = wordsens.build_map(name, n=5, d=4, seed=1, **({"depth": 2} if name == "drf" else {}))
+    spread = wordsens.word_sensitivity(map, X, starts=starts).spread
+    assert math.isnan(spread) if starts == 1 else 0 <= spread < 1

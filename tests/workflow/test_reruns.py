@@ -83,6 +83,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 ERRORS = {"generalization_cell": 1, "generalization_table": 1, "draw_figure": 1}
 LENGTHS = {"sensitivity_cell": 5, "sensitivity_table": 2, "draw_figure": 1}
 ALL = {**LENGTHS, **ERRORS, "draw_figure": 2}
+ATTENTION = ALL | {"sensitivity_cell": 3, "sensitivity_table": 1}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ ALL = {**LENGTHS, **ERRORS, "draw_figure": 2}
         ("src/wordsens/search/ascent.py", ALL),
         ("src/wordsens/search/losses.py", ERRORS),
         ("src/wordsens/studies/sensitivity/cell.py", LENGTHS),
-        ("src/wordsens/maps/attention.py", ALL | {"sensitivity_cell": 3, "sensitivity_table": 1}),
+        ("src/wordsens/maps/attention/view.py", ATTENTION),
         ("src/wordsens/maps/qkv.py", {}),
         ("src/wordsens/studies/generalization/figures/tradeoff.py", {}),
         ("src/wordsens/studies/sensitivity/figures/context_length.py", {"draw_figure": 1}),

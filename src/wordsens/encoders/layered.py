@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from wordsens.arguments import device_of
 from wordsens.data.encoders import Encoder
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
@@ -57,7 +58,7 @@ class LayeredEncoder:
         if weights == "random":
             model = copy.deepcopy(model)
             _initialise(model, stream or Stream(0, "weights"))
-        return cls(opened, model.to(device), perturb)
+        return cls(opened, model.to(device_of(device)), perturb)
 
     @property
     def depth(self) -> int:

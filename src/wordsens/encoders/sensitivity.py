@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 
+from wordsens.arguments import token_ids
 from wordsens.data.encoders import Encoder
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.encoders.view import EncoderView
-from wordsens.errors import UserError
+from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.search.ascent import climb
 from wordsens.search.sensitivity import Positions, chosen_sets, starting_points
@@ -79,7 +80,7 @@ def layer_sensitivity(
     if not isinstance(model, LayeredEncoder):
         stream = Stream(seed, "weights")
         model = LayeredEncoder.load(model, weights, stream=stream, perturb=perturb, device=device)
-    ids = _token_ids(model.encoder, text)
+    ids = _token_ids(model, text)
     sets = chosen_sets(positions, words, ids.shape[-1], Stream(seed, "positions"))
     streams = [Stream(seed, "search", trial=t) for t in range(len(ids) if ids.ndim == 2 else 1)]
     found = search_layers(
@@ -108,7 +109,7 @@ def search_layers(
 ) -> LayerSensitivity:
     """As ``layer_sensitivity``, with everything chosen: T texts (T, n), sets (P, m), T streams."""
     for name, value in {"starts": starts, "steps": steps}.items():
-        if value < 1:
+        if whole_number(name, value, None) < 1:
             raise UserError(f"{name} = {value} must be at least 1")
     before, after = model.encoder.special_tokens() if special_tokens else ([], [])
     ends = [torch.tensor(part, dtype=torch.long).expand(len(ids), -1) for part in (before, after)]
@@ -148,9 +149,12 @@ def search_layers(
 
 def chosen_layers(layers: str | Sequence[int], depth: int) -> list[int]:
     """The layers that "all" or a list names, checked against the encoder's depth."""
-    if layers == "all":
+    if isinstance(layers, str) and layers == "all":
         return list(range(depth + 1))
-    listed = [] if isinstance(layers, str) else [int(layer) for layer in layers]
+    if hasattr(layers, "tolist"):
+        layers = layers.tolist()
+    listed = [] if isinstance(layers, str) or not isinstance(layers, Sequence) else layers
+    listed = [whole_number("layers", layer, None) for layer in listed]
     if not listed or not all(0 <= layer <= depth for layer in listed):
         raise UserError(
             f"layers {layers!r}: the encoder has layers 0 to {depth}; choose all or a list"
@@ -168,13 +172,12 @@ def _noise(stream: Stream, sets: torch.Tensor, starts: int, view: EncoderView) -
     return torch.stack(drawn).to(view.tokens.device)
 
 
-def _token_ids(encoder: Encoder, text: str | Sequence[int] | torch.Tensor) -> torch.Tensor:
+def _token_ids(model: LayeredEncoder, text: str | Sequence[int] | torch.Tensor) -> torch.Tensor:
     if isinstance(text, str):
-        text = encoder.tokenize([text])[0]
-    ids = torch.as_tensor(text)
-    if ids.ndim not in (1, 2) or not ids.numel() or ids.is_floating_point():
-        raise UserError("a text is given as text or as token ids (n,) or (T, n), and is not empty")
-    return ids
+        text = model.encoder.tokenize([text])[0]
+    elif not hasattr(text, "shape") and any(isinstance(part, str) for part in text or ()):
+        raise UserError("text is a list of texts; give one text, or token ids (T, n) of one length")
+    return token_ids("text", text, model.model.embeddings.word_embeddings.num_embeddings)
 
 
 def _first(found: LayerSensitivity) -> LayerSensitivity:

@@ -70,6 +70,7 @@ def _contents(table: pd.DataFrame) -> str:
     if "trial" in table and axes:
         trials = table.groupby(axes)["trial"].nunique()
         parts.append(f"{_listed(sorted(set(trials)))} trials at each point")
+        parts += _texts(table, axes)
     if "sup" in table and table["sup"].isna().any():
         parts.append(f"{table['sup'].isna().sum()} of all left out, where no feature is left of X")
     if "sup" in table:
@@ -87,6 +88,17 @@ def _contents(table: pd.DataFrame) -> str:
     if "loss" in table:
         parts.append(f"searches for {', '.join(dict.fromkeys(table['loss']))}")
     return "; ".join(parts)
+
+
+def _texts(table: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """How many texts the trials of a point have, where some share one; −1 is a drawn sample."""
+    if "sample" not in table or (table["sample"] < 0).any():
+        return []
+    point = table.groupby(list(axes))
+    texts = point["sample"].nunique()
+    if (texts == point["trial"].nunique()).all():
+        return []
+    return [f"on {_listed(sorted(set(texts)))} different text{'s' * bool((texts > 1).any())}"]
 
 
 def _listed(values: Sequence[Any]) -> str:

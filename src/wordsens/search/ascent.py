@@ -118,7 +118,8 @@ def climb(
 
 
 def _half(count: int) -> int:
-    return (count + 1) // 2
+    """The better half, but two of a few, so that there is a spread."""
+    return min(count, max(2, (count + 1) // 2))
 
 
 def _tangent(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:

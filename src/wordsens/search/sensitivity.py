@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from wordsens.arguments import real_number
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.declaration import Effort
@@ -77,8 +77,10 @@ def word_sensitivity(
     = m every set holds m words.  ``method`` is "power" or "published" (the authors' projected
     gradient).  ``reach`` scales the balls' radius.  Raises ``UserError`` for bad arguments.
     """
-    if not 0 < reach < math.inf:
+    if not real_number("reach", reach) > 0:
         raise UserError(f"reach = {reach} must be a positive number")
+    if not isinstance(map, FeatureMap):
+        raise UserError(f"map = {map!r} is no feature map; make one with build_map")
     if method == "published" and steps is not None:
         raise UserError("steps are fixed by method published; leave them out, or method")
     X = map.cast(X)
@@ -209,7 +211,7 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
     """
     if not 1 <= whole_number("words", words) <= n:
         raise UserError(f"words = {words} must lie between 1 and n = {n}")
-    groups = n // words
+    groups, words = n // words, int(words)
     if isinstance(positions, str):
         kind, _, amount = positions.partition(":")
         if kind == "first" and not amount:
@@ -254,4 +256,10 @@ def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tens
     known = list(view.directions().items())[: total // 2]
     random = noise[:, :, : total - len(known)]
     names = [name for name, _ in known] + ["random"] * random.shape[2]
-    return torch.cat([*(direction for _, direction in known), random], 2), names
+    named = noise[:, :, :0]
+    if known:
+        named = torch.cat([direction for _, direction in known], 2)
+        # Where no score moves, as in uniform attention, no direction is better than a random one.
+        flat = (named == 0).all(-1, keepdim=True)
+        named = torch.where(flat, noise[:, :, total - len(known) :], named)
+    return torch.cat([named, random], 2), names

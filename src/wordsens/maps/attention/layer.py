@@ -40,8 +40,8 @@ class AttentionMap(FeatureMap):
         return n * n * options.heads
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
-        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension)."""
-        X = self.cast(X)
+        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension); differentiable in X."""
+        X = self.cast(X, graph=True)
         if self.batch is None or X.ndim == 3:
             out = self.state(X.reshape(-1, *X.shape[-2:])).output
         else:  # one draw of the weights per leading index, several samples each

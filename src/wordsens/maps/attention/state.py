@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wordsens.deferred import torch
+from wordsens.errors import UserError
 from wordsens.maps.attention.normalization import Normalization
 
 
@@ -52,6 +53,8 @@ class AttentionState:
         tokens = X[:, None]
         queries, keys, values = query(tokens), key(tokens), value(tokens)
         scores = queries @ keys.mT
+        if not scores.isfinite().all():
+            raise UserError("the attention scores of this map overflow; scale X or W down")
         weights, summary = normalization.attend(scores)
         parts = (queries, keys, values, scores, weights, summary, weights @ values)
         return cls(query, key, value, normalization, X, *parts)
