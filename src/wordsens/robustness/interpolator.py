@@ -22,7 +22,7 @@ from typing import ClassVar
 import torch
 
 from wordsens.activations import Activation
-from wordsens.glm import GramFactor
+from wordsens.pseudoinverse import GramFactor
 from wordsens.robustness.rows import Rows
 
 KEPT_BYTES = 1 << 28  # A is kept between evaluations up to this size, else made again
