@@ -99,4 +99,4 @@ def _remainder(model: Model, x: torch.Tensor, radius: torch.Tensor) -> torch.Ten
     if not hasattr(model, "gradient_lipschitz"):
         return torch.full_like(radius, torch.inf)
     flat = x.flatten(1)
-    return torch.stack([model.gradient_lipschitz(flat, r) * r**2 / 2 for r in radius])
+    return model.gradient_lipschitz(flat, radius) * radius**2 / 2

@@ -20,7 +20,7 @@ from wordsens.activations import Activation
 from wordsens.errors import UserError
 from wordsens.robustness.tangent_kernel import kernel_of, passes
 
-MOST_EVALUATIONS = 40_000
+MOST_EVALUATIONS = 15_000
 DONE = 1e-9  # of the loss at the start: what is below is the integration's error
 TOLERANCE = 1e-5
 

@@ -76,9 +76,10 @@ class Interpolator(ABC):
 
     @abstractmethod
     def gradient_lipschitz(self, x: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
-        """An upper bound on the Lipschitz constant of ∇f over balls around x (B, d): (B,).
+        """An upper bound on the Lipschitz constant of ∇f over balls around x (B, d): (..., B).
 
-        Infinite where the activation's derivatives are not bounded or their bounds not known.
+        ``radius`` is (..., B).  Infinite where the activation's derivatives are not bounded or their
+        bounds not known.
         """
 
 
@@ -113,11 +114,11 @@ class RandomFeaturesInterpolator(Interpolator):
     def gradient_lipschitz(self, x: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
         """sup |ϕ''| λ_max(Vᵀ diag|θ| V), as −|θ_i| ≤ ϕ''(·)θ_i / sup |ϕ''| ≤ |θ_i|."""
         if not self.phi.curvature < torch.inf:
-            return x.new_full((len(x),), torch.inf)
+            return torch.full_like(radius, torch.inf)
         M = x.new_zeros(x.shape[1], x.shape[1])
         for V, theta in zip(self.rows, self.theta, strict=True):
             M.addmm_(V.mT * theta.abs(), V)
-        return (self.phi.curvature * torch.linalg.eigvalsh(M)[-1]).expand(len(x))
+        return (self.phi.curvature * torch.linalg.eigvalsh(M)[-1]).expand(radius.shape)
 
 
 class TangentInterpolator(Interpolator):
@@ -166,26 +167,28 @@ class TangentInterpolator(Interpolator):
     def gradient_lipschitz(self, x: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
         """2 sup|ϕ''| ‖W‖‖Θ‖ + sup|ϕ'''| λ_max(Wᵀ diag(max |θ_i·x|) W), Θ = Aᵀ diag(α) X.
 
-        The Hessian is Σ_i ϕ''(w_i·x)(w_iθ_iᵀ + θ_iw_iᵀ) + ϕ'''(w_i·x)(θ_i·x) w_iw_iᵀ, and
-        |θ_i·x| is at most its value at the centre plus ‖θ_i‖ times the radius.
+        The Hessian is Σ_i ϕ''(w_i·x)(w_iθ_iᵀ + θ_iw_iᵀ) + ϕ'''(w_i·x)(θ_i·x) w_iw_iᵀ, and |θ_i·x|
+        is at most its value at the centre plus ‖θ_i‖ times the radius; λ_max of the sum of the
+        two is at most the sum of theirs.
         """
-        unknown = not (self.phi.curvature < torch.inf and self.phi.third < torch.inf)
-        if unknown:
-            return x.new_full((len(x),), torch.inf)
+        if not (self.phi.curvature < torch.inf and self.phi.third < torch.inf):
+            return torch.full_like(radius, torch.inf)
         d = x.shape[1]
-        WW, TT = x.new_zeros(d, d), x.new_zeros(d, d)
-        M = x.new_zeros(len(x), d, d) if self.phi.third else None
+        WW, TT, around = (x.new_zeros(d, d) for _ in range(3))
+        centre = x.new_zeros(len(x) if self.phi.third else 0, d, d)
         for W, A in self._slopes():
             Theta = (A.mT * self.alpha) @ self.X  # one chunk of rows
             WW.addmm_(W.mT, W)
             TT.addmm_(Theta.mT, Theta)
-            if M is not None:
-                most = (x @ Theta.mT).abs() + radius[:, None] * Theta.norm(dim=1)
-                for one, weight in zip(M, most, strict=True):
-                    one.addmm_(W.mT * weight, W)
+            around.addmm_(W.mT * Theta.norm(dim=1), W)
+            for one, weight in zip(centre, (x @ Theta.mT).abs(), strict=False):
+                one.addmm_(W.mT * weight, W)
         norms = torch.linalg.eigvalsh(WW)[-1] * torch.linalg.eigvalsh(TT)[-1]
-        bound = (2 * self.phi.curvature * norms.clamp_min(0).sqrt()).expand(len(x))
-        return bound if M is None else bound + self.phi.third * torch.linalg.eigvalsh(M)[:, -1]
+        bound = (2 * self.phi.curvature * norms.clamp_min(0).sqrt()).expand(radius.shape)
+        if not self.phi.third:
+            return bound
+        largest = torch.linalg.eigvalsh(centre)[:, -1] + radius * torch.linalg.eigvalsh(around)[-1]
+        return bound + self.phi.third * largest
 
 
 INTERPOLATORS: dict[str, type[Interpolator]] = {

@@ -6,7 +6,7 @@ Digits and texts have a large mean, which theory takes away: it is that of the t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +83,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return images, np.where(digit % 2 == 0, 1, -1)
 
 
+@lru_cache(maxsize=4)
 def _texts(path: Path, tokens: int, d: int, key: str) -> tuple[np.ndarray, np.ndarray]:
     """The mean embedding of the first tokens of every text that has so many, and the labels."""
     data = open_embeddings(path)
