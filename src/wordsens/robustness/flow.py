@@ -21,7 +21,7 @@ from wordsens.errors import UserError
 from wordsens.robustness.tangent_kernel import kernel_of, passes
 
 MOST_EVALUATIONS = 15_000
-DONE = 1e-9  # of the loss at the start: what is below is the integration's error
+DONE = 1e-9  # of the loss at the start; the loss only falls, and what is below is rounding
 TOLERANCE = 1e-5
 
 
@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 class Flow:
     """A gradient flow, seen at times t (m,).
 
-    loss        L(t), NaN once nothing is left of it, or where the flow was too stiff to follow
+    loss        L(t), not followed below ``DONE`` of L(0); NaN where the flow was too stiff to follow
     smallest    λ_min(K) at t = 0, ``later`` at the last time reached
     parameters  p
     evaluations gradients that it took
@@ -91,6 +91,7 @@ def gradient_flow(
             seen[at] = loss(between(wanted[at]))
             at += 1
         if seen[at - 1] < DONE * seen[0]:
+            seen[at:] = DONE * seen[0]
             break
     later = kernel_of(X, unpacked(solver.y), phi).smallest
     return Flow(wanted, seen, smallest, later, len(theta), solver.nfev)

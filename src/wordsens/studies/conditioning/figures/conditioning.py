@@ -49,7 +49,9 @@ def remark(tables: Mapping[str, pd.DataFrame]) -> str:
             line = f"{name}, L = {depth}: λ_min leaves rounding at width {at}"
             if len(part) > 1:
                 away = (part["transition"] / part["on_line"] - 1).abs().max()
-                line += f"; exponent of n {exponent}; at most {away:.0%} from c√n"
+                line += f"; exponent of n {exponent}"
+                if depth > 2 and first["shape"] != "one_wide":
+                    line += f", at most {away:.0%} from c√n"
             said.append(line)
     return ". ".join(said) + "."
 
@@ -124,7 +126,7 @@ def _transitions(axes: Axes, fits: pd.DataFrame) -> None:
         bars = np.stack([part["transition"] - part["low"], part["high"] - part["transition"]])
         name = f"{SHAPES[shape]}$L = {depth}$" if varied else f"$L = {depth}$"
         axes.errorbar(part["n"], part["transition"], yerr=bars, **look, ls="", capsize=2, zorder=3)
-        if shape != "one_wide" and len(part) > 1:
+        if shape != "one_wide" and depth > 2 and len(part) > 1:
             axes.plot(part["n"], part["on_line"], color=look["color"], lw=1.1, ls=(0, (4, 3)))
         axes.plot(part["n"], part["enough"], color=look["color"], lw=0.9, ls=":")
         handles.append(style.entry(name, **look))

@@ -57,13 +57,18 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     start = table.groupby([*POINT, "trial"])["training_loss"].transform("first")
     shares = table.assign(share=table["training_loss"] / start, promised=table["bound"] / start)
     return shares.groupby([*POINT, "time"], sort=True, as_index=False).agg(
-        median=("share", "median"),
+        median=("share", _whole),
         least=("share", "min"),
         most=("share", "max"),
         bound=("promised", "median"),
         smallest=("smallest", "median"),
         parameters=("parameters", "first"),
     )
+
+
+def _whole(shares: pd.Series) -> float:
+    """The median over all trials; none where one of them was not followed so far."""
+    return float(shares.median(skipna=False))
 
 
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
