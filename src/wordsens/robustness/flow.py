@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 class Flow:
     """A gradient flow, seen at times t (m,).
 
-    loss        L(t), not followed below ``DONE`` of L(0); NaN where the flow was too stiff to follow
+    loss        L(t), not followed below ``DONE`` of L(0); NaN where it was too stiff to follow
     smallest    λ_min(K) at t = 0, ``later`` at the last time reached
     parameters  p
     evaluations gradients that it took
@@ -91,7 +91,8 @@ def gradient_flow(
             seen[at] = loss(between(wanted[at]))
             at += 1
         if seen[at - 1] < DONE * seen[0]:
-            seen[at:] = DONE * seen[0]
+            seen[at:] = 0
             break
+    seen = np.maximum(seen, DONE * seen[0])
     later = kernel_of(X, unpacked(solver.y), phi).smallest
     return Flow(wanted, seen, smallest, later, len(theta), solver.nfev)

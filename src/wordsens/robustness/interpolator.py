@@ -78,8 +78,8 @@ class Interpolator(ABC):
     def gradient_lipschitz(self, x: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
         """An upper bound on the Lipschitz constant of ∇f over balls around x (B, d): (..., B).
 
-        ``radius`` is (..., B).  Infinite where the activation's derivatives are not bounded or their
-        bounds not known.
+        ``radius`` is (..., B).  Infinite where the activation's derivatives are not bounded or
+        their bounds not known.
         """
 
 
