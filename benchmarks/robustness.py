@@ -96,9 +96,9 @@ def compare() -> None:
     for way in WAYS:
         WAYS[way](*setting(20, 10, 20))
     for _ in range(ROUNDS):
-        for name, way in WAYS.items():
+        for name, run in WAYS.items():
             began = time.process_time()
-            found[name] = way(drawn, W)
+            found[name] = run(drawn, W)
             seconds[name].append(time.process_time() - began)
     (S, slow), (T, quick) = found["explicit"], found["kernel"]
     away = ((slow - quick).norm() / slow.norm()).item()
