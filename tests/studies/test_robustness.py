@@ -99,8 +99,7 @@ def test_a_cell_is_what_the_library_says(tmp_path: Path) -> None:
 
 
 def test_dimensions_follow_their_rule() -> None:
-    rule = {"times": 2, "power": 2 / 3}
-    points = list(grid({"N": [64, 125], "d_rule": rule, "width": [9]}))
+    points = list(grid({"N": [64, 125], "d_times": 2, "d_power": 2 / 3, "width": [9]}))
     assert points == [(64, 32, 9), (125, 50, 9)]
 
 
@@ -154,7 +153,7 @@ def test_texts_of_rf_have_the_kernel_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"robustness.ntk_width.d_rule": {"times": 1, "power": 1}}, "give one of the two"),
+        ({"robustness.ntk_width.d_times": 1}, "give either d, or d_times and d_power"),
         ({"robustness.ntk_width.dataset": "nothing"}, "allowed: gaussian, digits, reviews"),
         ({"robustness.rf_width.width": [99, 200]}, "too few to interpolate N = 100"),
         ({"robustness.ntk_digits.d": [63]}, "images of digits have 64"),
@@ -162,7 +161,7 @@ def test_texts_of_rf_have_the_kernel_form(tmp_path: Path) -> None:
         ({"robustness.ntk_width.tokens": 3}, "has no texts"),
         ({"robustness.ntk_reviews.tokens": 121}, "allowed: at most 120"),
         ({"robustness.ntk_width.activation": ["tan"]}, "tan"),
-        ({"robustness.rf_edge.d_rule": {"times": 0.001, "power": 0}}, "raise times"),
+        ({"robustness.rf_edge.d_times": 0.001}, "gives a d of 0"),
         ({"attacks.ntk_attack.deltas": [0]}, "deltas"),
         ({"attacks.rf_attack.width": 10}, "too few to interpolate"),
         ({"conditioning.deep.narrow": 3}, "only with shape: one_wide"),

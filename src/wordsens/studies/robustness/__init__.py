@@ -19,15 +19,16 @@ class Robustness(VectorStudy):
     def dimensions(self) -> list[int]:
         if "d" in self.settings:
             return self.many("d")
-        rule = self.settings["d_rule"]
-        return [round(rule["times"] * N ** rule["power"]) for N in self.many("N")]
+        times, power = self.settings["d_times"], self.settings["d_power"]
+        return [round(times * N**power) for N in self.many("N")]
 
     def check(self, checks: Checks) -> None:
         key = (self.section, self.name)
-        if ("d" in self.settings) == ("d_rule" in self.settings):
-            checks.say((*key, "d"), "missing, or d_rule is there too; give one of the two")
+        given = [name for name in ("d", "d_times", "d_power") if name in self.settings]
+        if given not in (["d"], ["d_times", "d_power"]):
+            checks.say((*key, "d"), "give either d, or d_times and d_power, and not both")
             return
-        if "d_rule" in self.settings and min(self.dimensions()) < 1:
-            checks.say((*key, "d_rule"), "gives a d of 0 at the smallest N; raise times")
+        if min(self.dimensions()) < 1:
+            checks.say((*key, "d_times"), "gives a d of 0 at the smallest N; raise it")
             return
         super().check(checks)

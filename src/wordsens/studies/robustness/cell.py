@@ -62,9 +62,9 @@ def run(
 
 def grid(cell: Mapping[str, Any]) -> Iterator[tuple[int, int, int]]:
     """Every (N, d, width) of a cell; by its rule, d follows N."""
-    rule = cell.get("d_rule")
+    times = cell.get("d_times")
     for N in cell["N"]:
-        for d in [round(rule["times"] * N ** rule["power"])] if rule else cell["d"]:
+        for d in [round(times * N ** cell["d_power"])] if times else cell["d"]:
             for width in cell["width"]:
                 yield N, d, width
 
