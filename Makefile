@@ -10,7 +10,7 @@ TORCH := 2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help figures test test-slurm bench gpu-check lint format docs constraints clean moved
+.PHONY: help figures test test-slurm bench audit gpu-check lint format docs constraints clean moved
 
 # An environment remembers where it was made; when the folder was moved or copied, make it anew.
 ifneq ($(wildcard $(INSTALLED)),)
@@ -34,6 +34,9 @@ test-slurm: $(INSTALLED_DEV) ## the tests on a real Slurm, started on this machi
 
 bench: $(INSTALLED) ## measure against the published procedure (PRESET=small|full)
 	$(RUN) -m benchmarks.run --preset $(PRESET)
+
+audit: $(INSTALLED) ## compare found values with searches thirty times as long (PRESET=small|full)
+	$(RUN) -m benchmarks.audit --preset $(PRESET)
 
 # Runs with any Python that has torch, triton and pytest too: make gpu-check RUN=python3
 gpu-check: $(if $(filter $(VENV)/bin/python,$(RUN)),$(INSTALLED_DEV)) ## check and measure the GPU path; without a card, the kernels in Triton's interpreter

@@ -8,8 +8,8 @@ from wordsens.scripting import job
 with job(snakemake):
     import json
 
-    from wordsens.data.assets import read_asset
     from wordsens.data.embeddings import open_embeddings
+    from wordsens.data.folders import read_asset
     from wordsens.files import replacing, write_text
     from wordsens.report.page import page
     from wordsens.results import read_table

@@ -17,22 +17,27 @@ if TYPE_CHECKING:
 Function = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
+def _not_given(a: torch.Tensor) -> torch.Tensor:
+    raise UserError("this activation was made without its second derivative; give it, too")
+
+
 @dataclass(frozen=True)
 class Activation:
     """A componentwise non-linearity ϕ.
 
     ``value``, ``derivative`` and ``second`` are ϕ, ϕ' and ϕ'' (almost everywhere) and act on
     tensors of any shape; ``lipschitz``, ``curvature`` and ``third`` are sup |ϕ'|, sup |ϕ''| and
-    sup |ϕ'''|, infinite where there is none or none is known.
+    sup |ϕ'''|, infinite where there is none or none is known.  ``monotone``: ϕ never falls.
     """
 
     name: str
     value: Function
     derivative: Function
     lipschitz: float
-    second: Function
+    second: Function = _not_given
     curvature: float = math.inf
     third: float = math.inf
+    monotone: bool = True
 
     def mean_slope(self) -> float:
         """E ϕ'(ρ), ρ ~ N(0, 1), on which the robustness of random features hinges."""
@@ -118,7 +123,9 @@ def own_activation(
                 f"activation {name!r}: the {symbol} given is not the derivative; give functions of "
                 "tensors (ϕ, ϕ') or (ϕ, ϕ', ϕ''), such as (torch.sin, torch.cos)"
             )
-    return Activation(name, value, derivative, math.inf, second or slope_of(derivative))
+    return Activation(
+        name, value, derivative, math.inf, second or slope_of(derivative), monotone=False
+    )
 
 
 @cache
@@ -190,6 +197,7 @@ def _activations() -> dict[str, Activation]:
             gelu_second,
             math.sqrt(2 / math.pi),
             gelu_third / math.sqrt(2 * math.pi),
+            monotone=False,
         ),
         Activation(
             "sigmoid", torch.sigmoid, sigmoid_slope, 0.25, sigmoid_second, sigmoid_curvature, 0.125
@@ -205,11 +213,18 @@ def _activations() -> dict[str, Activation]:
             sigmoid_curvature,
         ),
         Activation(
-            "cos", torch.cos, lambda a: -torch.sin(a), 1.0, lambda a: -torch.cos(a), 1.0, 1.0
+            "cos", torch.cos, lambda a: -torch.sin(a), 1.0, lambda a: -torch.cos(a), 1.0, 1.0, False
         ),
-        Activation("sin", torch.sin, torch.cos, 1.0, lambda a: -torch.sin(a), 1.0, 1.0),
+        Activation("sin", torch.sin, torch.cos, 1.0, lambda a: -torch.sin(a), 1.0, 1.0, False),
         Activation(  # even
-            "square", lambda a: a * a / 2, lambda a: a.clone(), math.inf, torch.ones_like, 1.0, 0.0
+            "square",
+            lambda a: a * a / 2,
+            lambda a: a.clone(),
+            math.inf,
+            torch.ones_like,
+            1.0,
+            0.0,
+            monotone=False,
         ),
         Activation(  # odd, with E ϕ' = 0: the third Hermite polynomial, of unit second moment
             "hermite3",
@@ -219,6 +234,7 @@ def _activations() -> dict[str, Activation]:
             lambda a: 6 * a / math.sqrt(6),
             math.inf,
             math.sqrt(6),
+            monotone=False,
         ),
     )
     return {phi.name: phi for phi in listed}

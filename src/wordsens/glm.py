@@ -142,7 +142,7 @@ class Model:
 
     def predict(self, X: Any) -> torch.Tensor:
         """f(X, θ*), (...) for X (..., n, d)."""
-        X = self.map.cast(X)
+        X = self.map.cast(X, graph=False)
         flat = X.reshape(-1, *X.shape[-2:])
         return (self.map.rows(flat).to(torch.float64) @ self.theta).reshape(X.shape[:-2])
 
@@ -156,7 +156,7 @@ class Model:
         """
         delta = real_tensor("delta", delta)
         around = self._around(x, y)
-        changed = self.map.perturb(self.map.cast(x), position).features(delta)
+        changed = self.map.perturb(self.map.cast(x, graph=False), position).features(delta)
         tail = 2 if single(position) is None else 1
         lead = delta.shape[: delta.ndim - tail]
         phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)
@@ -203,7 +203,7 @@ class Model:
             starts = whole_number("starts", starts)
         parsed = [parse_goal(loss, penalty) for loss, penalty in goals]
         around = self._around(x, y)
-        sample = self.map.cast(x)
+        sample = self.map.cast(x, graph=False)
         alone = single(position)
         chosen = several(position) if alone is None else [alone]
         view = self.map.view(
@@ -235,7 +235,7 @@ class Model:
         ]
 
     def _around(self, x: Any, y: float) -> Neighbourhood:
-        sample = self.map.cast(x)
+        sample = self.map.cast(x, graph=False)
         if sample.ndim != 2:
             raise UserError(f"x has shape {tuple(sample.shape)}; one sample is (n, d)")
         y = real_number("y", y)

@@ -27,6 +27,8 @@ class OneTokenView(ABC):
     norm: torch.Tensor  # ‖φ(X)‖, (T, P)
 
     reach: float = 1.0  # radius of the balls in units of √d; 1 is the paper's
+    kinked: bool = False  # F has kinks, at which guarded steps shrink to nothing
+    grows_along_rays: bool = False  # F(x + tΔ) never falls in t, so that maxima lie on the sphere
 
     @property
     def radius(self) -> float:
@@ -54,6 +56,28 @@ class OneTokenView(ABC):
         The pullback takes weights (T, P, S, C) and returns Σ_c weight_c ∇_v ⟨φ, u_c⟩,
         (T, P, S, m, d).
         """
+
+    def precise(self) -> OneTokenView:
+        """This view in float64, from the same numbers, as far as the map allows."""
+        return self
+
+    def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
+        """‖φ(X^I(Δ)) − φ(X)‖² (T, P) for Δ (T, P, m, d), by direct difference in float64.
+
+        F from ``value_and_grad`` may be a sum of terms much larger than itself.
+        """
+        view = self.precise()
+        x = view.tokens[:, :, None]
+        gap = view.features(x + delta[:, :, None].to(x)) - view.features(x)
+        return (gap.double() ** 2).flatten(3).sum(-1)[:, :, 0]
+
+    def neighbours(self, u: torch.Tensor) -> list[torch.Tensor]:
+        """Other directions worth starting from beside u (T, P, S, m, d), each of u's shape."""
+        return []
+
+    def trials(self, index: list[int]) -> OneTokenView:
+        """The same view of some of its trials, which go on where this one stands."""
+        raise NotImplementedError
 
     def directions(self) -> dict[str, torch.Tensor]:
         """Directions Δ worth starting from, by name: (T, P, count, m, d), any length."""

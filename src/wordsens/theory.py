@@ -8,8 +8,8 @@ s² = ‖Δ‖²/d,
 
 so the supremum over the balls is one over |c| ≤ s ≤ 1.  Deeper layers map the three moments to
 β times those of ϕ(a), ϕ(b).  For ReLU they are the arc-cosine kernel's (Cho and Saul, 2009).
-At finite width the search also adapts to the random matrix, which adds a factor of up to
-1 + √(m d/k).
+At finite width the search also adapts to the random matrix, which adds a factor: for ReLU, found
+values stay below 1 + √(2 m d/k) times the limit, as about half of the neurons are active.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def large_width_limit(
 def _through(aa: float, bb: float, ab: float, activation: str) -> tuple[float, float, float]:
     """E ϕ(a)², E ϕ(b)², E ϕ(a)ϕ(b) for centred Gaussians with these moments."""
     if activation == "relu":
+        if aa <= 0 or bb <= 0:  # every word cancelled: b = 0 almost surely
+            return max(aa, 0.0) / 2, max(bb, 0.0) / 2, 0.0
         rho = min(1.0, max(-1.0, ab / math.sqrt(aa * bb)))
         theta = math.acos(rho)
         mixed = (math.sin(theta) + (math.pi - theta) * rho) / (2 * math.pi)
@@ -70,9 +72,9 @@ def _through(aa: float, bb: float, ab: float, activation: str) -> tuple[float, f
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
     phi = activation_by_name(activation).value
-    along = ab / math.sqrt(aa)
+    along = ab / math.sqrt(aa) if aa > 0 else 0.0
     across = math.sqrt(max(bb - along * along, 0.0))
-    a = phi(torch.from_numpy(math.sqrt(aa) * nodes)).numpy()
+    a = phi(torch.from_numpy(math.sqrt(max(aa, 0.0)) * nodes)).numpy()
     b = phi(torch.from_numpy(along * nodes[:, None] + across * nodes)).numpy()
     return (
         float(weights @ a**2),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from wordsens.data import assets
+from wordsens.data import assets, folders
 from wordsens.errors import UserError
 
 TEXT = b"text,label\nhello,1\n"
@@ -161,7 +161,7 @@ def test_own_encoder_is_linked_without_its_pickles(tiny_bert: Path, tmp_path: Pa
     made = tmp_path / "out"
     assert (made / "model.safetensors").resolve() == (folder / "model.safetensors").resolve()
     assert not (made / "pytorch_model.bin").exists()
-    weights = assets.read_asset(made)["weights"]
+    weights = folders.read_asset(made)["weights"]
     assert weights == {"model.safetensors": assets.sha256_of(folder / "model.safetensors")}
 
 
@@ -187,7 +187,7 @@ def test_pickled_weights_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_bert, folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(UserError, match=r"only pickled weights \(pytorch_model\.bin\)"):
-        assets.check_encoder(folder, "encoders.x")
+        folders.check_encoder(folder, "encoders.x")
 
 
 def test_hub_out_of_reach_is_one_line(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def encoder(tiny_bert: Path) -> Encoder:
 def sharp(encoder: Encoder, perturb: str = "layer0") -> LayeredEncoder:
     """Float64, with large scores, so that a word matters, and tokens of different lengths."""
     model = LayeredEncoder.load(encoder, "random", stream=Stream(3, "weights"), perturb=perturb)
-    model.model = model.model.double()
+    model.model.double()
     for block in model.model.encoder.layer:
         for part in (block.attention.self.query, block.attention.self.key):
             part.weight.mul_(30)
@@ -45,11 +45,11 @@ def test_layers_and_attention_are_those_of_transformers(encoder, tiny_bert: Path
         expected = whole(IDS, output_hidden_states=True, output_attentions=True)
     model = LayeredEncoder.load(encoder)
     with torch.no_grad():
-        found = list(model.layers(model.embed(IDS)))
+        found = list(model.layers(model.embed(IDS), IDS))
     assert len(found) == model.depth + 1 == 4
     for states, others in zip(found, expected.hidden_states, strict=True):
         torch.testing.assert_close(states, others, rtol=1e-5, atol=1e-6)
-    attention = model.first_attention(model.embed(IDS))
+    attention = model.first_attention(model.embed(IDS), IDS)
     torch.testing.assert_close(attention, expected.attentions[0], rtol=1e-5, atol=1e-6)
 
 
@@ -59,14 +59,16 @@ def test_word_vectors_enter_before_positions_and_normalisation(encoder) -> None:
     assert torch.equal(before.embed(IDS), encoder.embedding_layer()["words"][IDS])
     with torch.no_grad():
         states = zip(
-            before.layers(before.embed(IDS)), behind.layers(behind.embed(IDS)), strict=True
+            before.layers(before.embed(IDS), IDS),
+            behind.layers(behind.embed(IDS), IDS),
+            strict=True,
         )
         for one, other in states:
             torch.testing.assert_close(one, other)
 
 
 def test_random_weights_are_named_by_the_stream_and_leave_the_encoder_alone(encoder) -> None:
-    trained = encoder.model().encoder.layer[0].attention.self.query.weight.clone()
+    trained = encoder.blocks().model.encoder.layer[0].attention.self.query.weight.clone()
     first, again, other = (
         LayeredEncoder.load(encoder, "random", stream=Stream(seed, "w")).model for seed in (1, 1, 2)
     )
@@ -78,7 +80,7 @@ def test_random_weights_are_named_by_the_stream_and_leave_the_encoder_alone(enco
     assert 0.016 < words.std() < 0.024
     assert not first.encoder.layer[1].output.dense.bias.any()
     assert (first.embeddings.LayerNorm.weight == 1).all()
-    assert torch.equal(encoder.model().encoder.layer[0].attention.self.query.weight, trained)
+    assert torch.equal(encoder.blocks().model.encoder.layer[0].attention.self.query.weight, trained)
 
 
 def make_view(encoder: Encoder, perturb: str = "layer0") -> EncoderView:
@@ -108,7 +110,7 @@ def test_view_equals_the_encoder_on_the_changed_text(encoder, perturb: str) -> N
                     length = X[0, row].norm()
                     X[0, row] = v[trial, group, start, word] * length / 4
                 with torch.no_grad():
-                    states = list(view.model.layers(X))
+                    states = list(view.model.layers(X, IDS[trial]))
                 torch.testing.assert_close(features[trial, group, start], states[layer][0])
                 moved = (states[layer][0] - view.base[layer, trial]).norm()
                 torch.testing.assert_close(value[trial, group, start], moved**2)

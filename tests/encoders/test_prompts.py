@@ -77,5 +77,5 @@ def test_mistakes_are_one_line(model, tiny_chat: Path, tiny_bert: Path, tmp_path
     with pytest.raises(UserError, match=r"models\.x: .*silent has no chat template"):
         CausalModel.open(silent, "models.x")
     (silent / "config.json").write_text("{}")
-    with pytest.raises(UserError, match=r"models\.x: .*silent is no causal language model"):
+    with pytest.raises(UserError, match=r"models\.x: .*silent: the configuration cannot be loaded"):
         CausalModel.open(silent, "models.x")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,7 +29,7 @@ def test_sup_is_attained_by_delta_of_the_words_length(encoder) -> None:
     whole = torch.cat([torch.full((2, 1), 2), IDS, torch.full((2, 1), 3)], 1)
     X = model.embed(whole)
     with torch.no_grad():
-        base = list(model.layers(X))
+        base = list(model.layers(X, whole))
         for trial in range(2):
             for layer in range(4):
                 row = 1 + int(found.position[trial, layer])
@@ -38,7 +37,7 @@ def test_sup_is_attained_by_delta_of_the_words_length(encoder) -> None:
                 torch.testing.assert_close(delta.norm(), X[trial, row].norm())
                 moved = X[trial : trial + 1].clone()
                 moved[0, row] += delta
-                states = list(model.layers(moved))[layer]
+                states = list(model.layers(moved, whole[0]))[layer]
                 change = (states[0] - base[layer][trial]).norm() / base[layer][trial].norm()
                 torch.testing.assert_close(change, found.sup[trial, layer])
     assert torch.equal(found.by_position.amax(1), found.sup)
@@ -47,14 +46,15 @@ def test_sup_is_attained_by_delta_of_the_words_length(encoder) -> None:
 def test_no_random_delta_does_more(encoder) -> None:
     model = sharp(encoder)
     found = wordsens.layer_sensitivity(model, IDS[0], positions=[2], starts=6, steps=60)
-    X = model.embed(torch.tensor([[2, *IDS[0].tolist(), 3]]))
+    whole = torch.tensor([2, *IDS[0].tolist(), 3])
+    X = model.embed(whole[None])
     noise = torch.randn(500, 16, generator=torch.Generator().manual_seed(0)).double()
     radius = torch.rand(500, 1, generator=torch.Generator().manual_seed(1)).double()
     radius[:250] = 1  # on the sphere, and inside the ball
     moved = X.repeat(500, 1, 1)
     moved[:, 3] += radius * noise * X[0, 3].norm() / noise.norm(dim=1, keepdim=True)
     with torch.no_grad():
-        layers = zip(model.layers(moved), model.layers(X), strict=True)
+        layers = zip(model.layers(moved, whole), model.layers(X, whole), strict=True)
         largest = [float(((a - b).flatten(1).norm(dim=1) / b.norm()).max()) for a, b in layers]
     assert all(sup >= other - 1e-9 for sup, other in zip(found.sup.tolist(), largest, strict=True))
     assert found.sup[0] == pytest.approx(float(X[0, 3].norm() / X.norm()), rel=1e-9)
@@ -94,12 +94,68 @@ def test_mistakes_are_one_line(encoder, tiny_bert: Path, tmp_path: Path) -> None
         assert "\n" not in str(caught.value)
 
     fails(r"nowhere is not a folder", tmp_path / "nowhere", "w1 w2")
-    shutil.copytree(tiny_bert, tmp_path / "gpt")
-    config = json.loads((tmp_path / "gpt" / "config.json").read_text())
-    (tmp_path / "gpt" / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
-    fails(r"model_type 'gpt2'; allowed: bert", tmp_path / "gpt", "w1 w2")
     fails("positions for 64 tokens, not 72", encoder, "w1 " * 70)
     fails("position", encoder, "w1 w2", positions=[2])
     fails(r"layers \[4\]: the encoder has layers 0 to 3", encoder, "w1 w2", layers=[4])
-    fails("starts = 0 must be at least 1", encoder, "w1 w2", starts=0)
     fails("is not empty", encoder, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "pattern"),
+    [
+        ("w1 w2", {"starts": 0}, "starts = 0 must be a whole number of at least 1"),
+        ("w1 w2", {"starts": 1.5}, "starts = 1.5 must be a whole number"),
+        ("w1 w2", {"steps": None}, "steps = None must be a whole number"),
+        ("w1 w2", {"layers": [1.5]}, "layer = 1.5 must be a whole number"),
+        ("w1 w2", {"layers": 7}, "layers 7: the encoder has layers 0 to 3"),
+        ("w1 w2", {"layers": []}, "choose all or a list"),
+        ("w1 w2", {"layers": None}, "layers None: the encoder has layers 0 to 3"),
+        ("w1 w2", {"seed": "one"}, "seed = 'one' must be a whole number"),
+        ("w1 w2", {"perturb": "word"}, "perturb 'word' is not known"),
+        (["w1", "w2"], {}, "text is a list of texts"),
+        ([[5, 6], [7]], {}, "text is no array of numbers"),
+        ([], {}, "is not empty"),
+        (torch.empty(0, 4, dtype=torch.long), {}, "is not empty"),
+        ([1.5, 2.0], {}, "text must be token ids"),
+        ([True, False], {}, "text must be token ids"),
+        (None, {}, "text is no array of numbers"),
+        ([5, 44], {}, "the token id 44; allowed: 0 to 43"),
+        ([5, -1], {}, "the token id -1; allowed: 0 to 43"),
+        ("w1 \ud83d", {}, "holds half a character"),
+        ("w1 w2", {"device": "gpu"}, "device 'gpu' is not here; allowed: cpu"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_one_line(encoder, text, options, pattern) -> None:
+    with pytest.raises(UserError, match=pattern) as caught:
+        wordsens.layer_sensitivity(encoder, text, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_and_arrays_of_numpy_are_numbers(encoder) -> None:
+    options = {"starts": np.int64(2), "steps": np.int32(3)}
+    found = wordsens.layer_sensitivity(
+        encoder, np.array([9, 30, 17]), layers=np.int64(2), positions=np.array([1]), **options
+    )
+    other = wordsens.layer_sensitivity(
+        encoder, [9, 30, 17], layers=[2], positions=[1], starts=2, steps=3
+    )
+    assert torch.equal(found.sup, other.sup)
+
+
+def test_what_is_no_model_is_one_line(encoder, tiny_bert: Path) -> None:
+    for model in (None, 3, encoder.tokenizer):
+        with pytest.raises(UserError, match="is no model; allowed: a path, an Encoder"):
+            wordsens.layer_sensitivity(model, "w1 w2")
+    with pytest.raises(UserError, match="is no model of transformers with its tokenizer"):
+        wordsens.layer_sensitivity(encoder.blocks().model, "w1 w2")
+
+
+def test_a_loaded_model_gives_what_its_folder_gives(encoder, tiny_bert: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    model = AutoModel.from_pretrained(tiny_bert, attn_implementation="eager")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    options = {"starts": 2, "steps": 3, "positions": "all"}
+    found = wordsens.layer_sensitivity(model, "w1 w2 w3", tokenizer=tokenizer, **options)
+    other = wordsens.layer_sensitivity(str(tiny_bert), "w1 w2 w3", **options)
+    assert torch.equal(found.by_position, other.by_position)

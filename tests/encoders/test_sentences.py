@@ -31,7 +31,7 @@ def test_attention_is_averaged_over_heads_and_special_tokens_are_hidden(encoder)
     assert len(table) == 2 * 9
     assert table["query_piece"].tolist()[:9:3] == ["w1", "w2", "w3"]
     ids = torch.tensor([[2, 5, 6, 7, 3]])
-    scores = model.first_attention(model.embed(ids))[0].mean(0)[1:4, 1:4]
+    scores = model.first_attention(model.embed(ids), ids)[0].mean(0)[1:4, 1:4]
     found = torch.tensor(table["weight"].tolist()[:9]).reshape(3, 3).double()
     torch.testing.assert_close(found, scores)
     assert (found.sum(1) < 1).all(), "the special tokens' share is not redistributed"

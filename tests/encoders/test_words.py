@@ -63,13 +63,13 @@ def test_gradient_promises_what_the_encoder_keeps(model):
     u, v = torch.tensor(9), torch.tensor(30)
     gradient = text.gradient(u)
     start, end = text.vectors(torch.stack([u, v]))
-    embedded = text._embedded(u[None])
+    embedded, ids = text._embedded(u[None])
 
     def square(t: float) -> float:
         moved = embedded.clone()
         moved[0, 3] = start + t * (end - start)
         with torch.no_grad():
-            return float(((text._states(moved) - text.before).double() ** 2).sum())
+            return float(((text._states(moved, ids) - text.before).double() ** 2).sum())
 
     slope = (square(5e-3) - square(-5e-3)) / 1e-2
     assert float(gradient @ (end - start)) == pytest.approx(slope, rel=2e-2)
@@ -124,6 +124,9 @@ def test_a_word_is_no_substitute_for_itself(model):
         (0, {"candidates": []}, "at least one"),
         (0, {"shortlist": 0}, "shortlist = 0"),
         (0, {"top": 0}, "top = 0"),
+        (1.5, {}, "position = 1.5 must be a whole number"),
+        (0, {"layer": 1.5}, "layer = 1.5 must be a whole number"),
+        (0, {"rounds": 1.5}, "rounds = 1.5 must be a whole number"),
     ],
 )
 def test_bad_questions_are_one_line(model, position, options, message):

@@ -22,7 +22,7 @@ from safetensors.numpy import load_file, save_file
 from tests.data.test_assets import sha, wheel
 from tests.reliability import runs
 from wordsens.config import ConfigError, load
-from wordsens.data.assets import sha256_of
+from wordsens.files import sha256_of
 
 SCHEMA = runs.ROOT / "workflow" / "schemas" / "config.schema.yaml"
 SWEEP = {"map": "raf", "dataset": "mine", "d": [8], "n": [4]}

@@ -37,20 +37,6 @@ rule draw_figure:
         "../../scripts/figure.py"
 
 
-for target in sorted({study.target for study in cfg.kinds.values() if study.target}):
-
-    rule:
-        name:
-            target
-        input:
-            [
-                shown(figure)
-                for figure in cfg.figures.values()
-                if figure_kinds()[figure.kind].target == target
-            ],
-        localrule: True
-
-
 for figure in cfg.figures.values():
 
     rule:
@@ -58,4 +44,19 @@ for figure in cfg.figures.values():
             figure.name
         input:
             shown(figure),
+        localrule: True
+
+
+def together(target):
+    """All figures of the kinds of study that share a target."""
+    return [f for f in cfg.figures.values() if figure_kinds()[f.kind].target == target]
+
+
+for target in sorted({study.target for study in cfg.kinds.values() if study.target}):
+
+    rule:
+        name:
+            target
+        input:
+            [shown(figure) for figure in together(target)],
         localrule: True

@@ -71,9 +71,10 @@ def look_at_encoder(settings: Mapping[str, Any], key: str) -> Encoder:
     from wordsens.data.encoders import Encoder
 
     path = _existing(settings, key)
-    if not path.is_dir():
+    if not path.is_dir() and path.suffix != ".gguf":
         raise UserError(
-            f"{key}.path: is {str(path)!r}, a file; allowed: a folder in transformers format"
+            f"{key}.path: is {str(path)!r}, a file; allowed: a folder in transformers format, or a "
+            "file ending in .gguf"
         )
     return Encoder.open(path, f"{key}.path")
 

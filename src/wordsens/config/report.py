@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wordsens.config.model import report_name
+from wordsens.errors import UserError
 from wordsens.yamls import Plain
+
+if TYPE_CHECKING:
+    from wordsens.data.encoders import Encoder
 
 # In the order of the report.
 REPORT_KINDS = ("layers", "attraction", "attention", "vocabulary")
@@ -29,7 +31,8 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     used, encoder = _named(filled, encoder)  # the entry of encoders that is reported on
     given = filled.get("report")
     sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
-    window = _window(encoder)
+    known = opened(encoder)
+    window = known.max_tokens if known else None
     sizes["n"] = [n for n in sizes["n"] if window is None or n <= window] or [window]
     # What breaks the schema is said once, of the report, and not of each entry made from it.
     sizes |= {k: v for k, v in _items(given) if k in sizes and _alike(v, sizes[k])}
@@ -56,9 +59,8 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     longest = max(lengths)  # two special tokens included, as a rule
     middle = {"position": max(0, min(longest // 3, longest - 3)), "tokens": longest}
     add("attraction", {"encoder": used, "dataset": name, **middle}, f"{name}_attraction")
-    width = stated(encoder, "hidden_size")
-    if width:
-        map_ = {"map": "raf", "dataset": name, "d": [width]}
+    if known:
+        map_ = {"map": "raf", "dataset": name, "d": [known.hidden_size]}
         add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
     sentences = next(iter((filled.get("attention") or {}).values()), None)
     if isinstance(sentences, dict) and "sentences" in sentences:
@@ -90,26 +92,15 @@ def _named(config: Plain, encoder: str) -> tuple[str | None, str]:
     return encoder, str(entry.get("path", "")) if entry.get("source") == "file" else ""
 
 
-def _window(encoder: str) -> int | None:
-    """The tokens that fit; all models but BERT count positions from the padding id on."""
-    positions = stated(encoder, "max_position_embeddings")
-    if positions is None:
+def opened(folder: str) -> Encoder | None:
+    """The encoder, by its config.json; None where the check of the configuration refuses it."""
+    if not folder:
         return None
-    try:
-        config = json.loads((Path(encoder) / "config.json").read_text(encoding="utf-8"))
-        padding = config.get("pad_token_id")
-        bert = config.get("model_type") == "bert"
-        return positions if bert else positions - (1 if padding is None else int(padding)) - 1
-    except (OSError, ValueError, TypeError):
-        return positions
+    from wordsens.data.encoders import Encoder
 
-
-def stated(folder: str, size: str) -> int | None:
-    """A size that an encoder's config.json states."""
     try:
-        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        return int(config[size])
-    except (OSError, ValueError, KeyError, TypeError):
+        return Encoder.open(folder)
+    except UserError:
         return None
 
 

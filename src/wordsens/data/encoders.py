@@ -1,76 +1,111 @@
-"""Pretrained BERT-style encoders: word pieces, and hidden states up to one layer."""
+"""Pretrained models as the library sees them: word pieces, and hidden states up to one layer.
+
+An encoder here is whatever transformers loads from a local folder or a GGUF file: an encoder, the
+encoder of a pair, or a decoder with its causal mask.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordsens.data.assets import check_encoder, check_unchanged
+from wordsens.data.folders import GGUF, check_encoder, check_unchanged, unreadable
+from wordsens.data.pieces import joined, shown, shown_in_text, style_of
 from wordsens.errors import UserError
 
 if TYPE_CHECKING:
     import torch
 
-# Model types with `embeddings` (words and positions) and blocks in `encoder.layer`.
-FAMILY = ("bert", "camembert", "roberta", "xlm-roberta")
+    from wordsens.data.blocks import Blocks
+
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, which no encoding of text holds
 UNUSED = re.compile(r"^\[unused\d+\]$")
+UNLIMITED = 1 << 30  # positions of a model that has relative ones
+# Models that count positions from the padding's index on, for the time before one is loaded.
+FROM_PADDING = {"camembert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"}
+FROM_PADDING |= {"xlm-roberta", "xlm-roberta-xl", "xmod", "data2vec-text", "luke", "esm", "ibert"}
+SIZES, POSITIONS = ("hidden_size", "num_hidden_layers"), "max_position_embeddings"
 
 
 class Encoder:
-    """An encoder's folder, opened; the model itself is loaded when it is first needed."""
+    """A model's folder, opened; the model itself is loaded when it is first needed."""
 
     def __init__(self, folder: Path, config: dict[str, Any], key: str) -> None:
         self.folder = folder
         self.key = key
         self.hidden_size = int(config["hidden_size"])
         self.layers = int(config["num_hidden_layers"])
-        offset = 0
-        if config["model_type"] != "bert":
-            # RoBERTa counts positions from the padding index on.
-            offset = int(config.get("pad_token_id", 1)) + 1
-        self.max_tokens = int(config["max_position_embeddings"]) - offset
-        self._first_position = offset
+        places = config.get(POSITIONS) or 0
+        self.max_tokens = int(places) if places > 0 else UNLIMITED
+        if config.get("model_type") in FROM_PADDING:
+            padding = config.get("pad_token_id")
+            self.max_tokens -= (padding if isinstance(padding, int) else 1) + 1
         self._tokenizer: Any = None
-        self._model: Any = None
-        self._depth = -1
+        self._blocks: Blocks | None = None
+        self._style = ""
 
     @classmethod
     def open(cls, folder: str | Path, key: str = "encoder") -> Encoder:
-        """Read an encoder's config.json.
+        """Read the config.json of a model's folder, or the header of a GGUF file.
 
-        Raises UserError, starting with ``key``, when the folder lacks a part, holds another kind of
-        model, or has weights other than those that ``fetch_encoder`` noted.
+        Raises UserError, starting with ``key``, when the folder lacks a part, holds sizes that
+        cannot be, or has weights other than those that ``fetch_encoder`` noted.
         """
         folder = Path(folder)
-        check_encoder(folder, key)
-        check_unchanged(folder)
-        try:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            if config.get("model_type") not in FAMILY:
-                raise UserError(
-                    f"{key}: {folder}/config.json says model_type {config.get('model_type')!r}; "
-                    f"allowed: {', '.join(FAMILY)}"
-                )
-            return cls(folder, config, key)
-        except (ValueError, KeyError, AttributeError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(f"{key}: {folder}/config.json cannot be used: {error!r}") from None
+        with unreadable(key):
+            check_encoder(folder, key)
+            if folder.suffix != GGUF:
+                check_unchanged(folder)
+            return cls(folder, _sizes(folder, key), key)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, key: str = "model") -> Encoder:
+        """A model of transformers that is loaded already, with its tokenizer.
+
+        The model is left as it is: what is measured shares its weights, in float32.  Of a model
+        with a head, the model below it counts.  Raises UserError for NaN or infinity in a weight.
+        """
+        from wordsens.data.blocks import Blocks
+        from wordsens.data.weights import refuse_not_finite
+
+        if not hasattr(model, "config") or not callable(tokenizer):
+            raise UserError(
+                f"{key}: a {type(model).__name__} with a {type(tokenizer).__name__} is no model "
+                "of transformers with its tokenizer; give both"
+            )
+        body = getattr(model, "base_model", model)
+        if getattr(body.config, "is_encoder_decoder", False):
+            body = body.get_encoder()
+        refuse_not_finite(body, key)
+        sizes = _known_sizes(body.config, key)
+        made = cls(Path(key), sizes, key)
+        made._tokenizer = tokenizer
+        made._blocks = Blocks(_apart(body), key)
+        made._limit(made._blocks.model)
+        return made
 
     @property
     def padding_id(self) -> int:
         """The token id that fills up short documents."""
-        return int(self._load_tokenizer().pad_token_id or 0)
+        return int(self.tokenizer.pad_token_id or 0)
 
     def tokenize(self, texts: Sequence[str], special_tokens: bool = False) -> list[list[int]]:
-        """The word-piece ids of each text, whole: never truncated, never padded."""
+        """The word-piece ids of each text, whole: never truncated, never padded.
+
+        Raises UserError for what is no text, or holds a lone surrogate.
+        """
         if not texts:
             return []
-        encoded = self._load_tokenizer()(
+        for text in texts:
+            if not isinstance(text, str):
+                raise UserError(f"{self.key}: {text!r} is no text")
+            if SURROGATE.search(text):
+                raise UserError(f"{self.key}: {text[:40]!r} holds half a character; mend the text")
+        encoded = self.tokenizer(
             list(texts),
             add_special_tokens=special_tokens,
             truncation=False,
@@ -82,31 +117,24 @@ class Encoder:
         return [list(ids) for ids in encoded["input_ids"]]
 
     def embedding_layer(self) -> dict[str, torch.Tensor]:
-        """What layer 0 is made of: LayerNorm(words + places), all float32.
+        """What layer 0 is made of, all float32: words (vocabulary, d), and where there are any,
 
-        words (vocabulary, hidden size); places (max_tokens, hidden size), the vector of each
-        position with that of the first token type; scale and shift (hidden size,); eps (1,).
+        places (max_tokens, d), the vector of each position with that of the first token type,
+        scale and shift (d,) and eps (1,), by which layer 0 is LayerNorm(words + places).
         """
-        import torch
+        from wordsens.data.embedding import normalised_sum
 
-        layer = self._load(max(self._depth, 0)).embeddings
-        places = layer.position_embeddings.weight[self._first_position :][: self.max_tokens]
-        parts = {
-            "words": layer.word_embeddings.weight,
-            "places": places + layer.token_type_embeddings.weight[0],
-            "scale": layer.LayerNorm.weight,
-            "shift": layer.LayerNorm.bias,
-            "eps": torch.tensor([layer.LayerNorm.eps]),
-        }
+        blocks = self.blocks()
+        parts = {"words": blocks.words.weight} | normalised_sum(blocks, self.max_tokens)
         return {name: part.detach().clone() for name, part in parts.items()}
 
     def words(self) -> tuple[list[str], list[int]]:
-        """Every row of the vocabulary as its word piece, and the rows that are no word.
+        """Every row of the vocabulary as its tokenizer writes it, and the rows that are no word.
 
         No words are special tokens, [unused…] pieces and rows beyond the tokenizer's vocabulary.
         """
-        tokenizer = self._load_tokenizer()
-        rows = len(self._load(max(self._depth, 0)).embeddings.word_embeddings.weight)
+        tokenizer = self.tokenizer
+        rows = self.blocks().rows
         known = min(len(tokenizer), rows)
         pieces = tokenizer.convert_ids_to_tokens(list(range(known)))
         pieces = [piece if piece is not None else "" for piece in pieces]
@@ -119,33 +147,45 @@ class Encoder:
     ) -> torch.Tensor:
         """Hidden states (batch, tokens, hidden size) after ``layer`` blocks, float32.
 
-        Layer 0 is the output of the embedding layer and runs no block; layer l loads and runs the
-        first l blocks only.  ``token_ids`` and ``mask`` (true where there is a token, false on
-        padding) are (batch, tokens).  Raises UserError for a layer that the encoder does not have
-        or more tokens than it has positions.
+        Layer 0 is what the first block receives and runs no block; layer l runs the first l blocks
+        only.  ``token_ids`` and ``mask`` (true where there is a token, false on padding) are
+        (batch, tokens).  Raises UserError for a layer that the encoder does not have or more tokens
+        than it has positions.
         """
         import torch
 
         if not 0 <= layer <= self.layers:
             raise UserError(f"{self.key}: has layers 0 to {self.layers}, not {layer}")
-        if token_ids.shape[-1] > self.max_tokens:
-            raise UserError(
-                f"{self.key}: has positions for {self.max_tokens} tokens, not {token_ids.shape[-1]}"
-            )
-        model = self._load(layer).to(device)
-        token_ids = token_ids.to(device)
+        blocks = self.blocks()
+        self.check_ids(token_ids)
+        blocks.model.to(device)
         with torch.inference_mode():
-            if layer == 0:
-                states = model.embeddings(input_ids=token_ids)
-            else:
-                found = model(input_ids=token_ids, attention_mask=mask.to(device).long())
-                states = found.last_hidden_state
+            states = blocks.states(token_ids.to(device), mask.to(device), layer)
         return states.clone()
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """How each token id is written, without the tokenizer's marks of spaces and joints."""
-        written = self._load_tokenizer().convert_ids_to_tokens(list(ids))
-        return [piece.removeprefix("##").strip("▁Ġ") or piece for piece in written]
+    def check_ids(self, token_ids: torch.Tensor) -> None:
+        """Raises UserError for more tokens than there are positions and for ids of no word."""
+        n, rows = token_ids.shape[-1], self.blocks().rows
+        if n > self.max_tokens:
+            raise UserError(f"{self.key}: has positions for {self.max_tokens} tokens, not {n}")
+        outside = token_ids[(token_ids < 0) | (token_ids >= rows)]
+        if len(outside):
+            raise UserError(
+                f"{self.key}: the token id {int(outside[0])} is in no vocabulary of {rows} words; "
+                f"allowed: 0 to {rows - 1} (do tokenizer and model belong together?)"
+            )
+
+    def pieces(self, ids: Sequence[int], in_text: bool = True) -> list[str]:
+        """How each token id is shown: bytes decoded, and ## before what continues a word.
+
+        Without ``in_text`` the ids do not follow each other, as in a list of words.
+        """
+        written = self.tokenizer.convert_ids_to_tokens([int(i) for i in ids])
+        return (shown_in_text if in_text else shown)(written, self._written())
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Token ids as running text."""
+        return joined(self.tokenizer.convert_ids_to_tokens([int(i) for i in ids]), self._written())
 
     def special_tokens(self) -> tuple[list[int], list[int]]:
         """The ids that the encoder's tokenizer puts before and after a text."""
@@ -155,57 +195,89 @@ class Encoder:
                 return whole[:before], whole[before + len(plain) :]
         return [], []
 
-    def model(self, layers: int | None = None) -> Any:
-        """The transformers model with its first ``layers`` blocks (all): eager, float32.
+    def blocks(self) -> Blocks:
+        """The model, eager and in float32, and its layers one by one.
 
-        It is shared with ``hidden_states``: copy it before changing a weight.
+        It is shared with ``hidden_states``: copy the model before changing a weight.
         """
-        return self._load(self.layers if layers is None else layers)
+        if self._blocks is None:
+            from wordsens.data.blocks import Blocks
+            from wordsens.data.weights import load_model
 
-    def _load(self, layers: int) -> Any:
-        """The model with its first ``layers`` blocks only."""
-        if self._model is not None and self._depth == layers:
-            return self._model
-        import torch
-        from transformers import AutoConfig, AutoModel
-        from transformers.utils import logging
+            model = load_model(self.folder, self.key)
+            self._blocks = Blocks(model, self.key)
+            self._limit(model)
+        return self._blocks
 
-        # The blocks left out are reported as unexpected weights, at length.
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        options = {"local_files_only": True, "trust_remote_code": False}
-        with self._readable("weights"):
-            config = AutoConfig.from_pretrained(self.folder, **options)
-            config.num_hidden_layers = layers
-            self._model = AutoModel.from_pretrained(
-                self.folder,
-                config=config,
-                use_safetensors=True,
-                add_pooling_layer=False,
-                dtype=torch.float32,
-                attn_implementation="eager",
-                **options,
-            ).eval()
-        self._depth = layers
-        return self._model
-
-    def _load_tokenizer(self) -> Any:
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of transformers."""
         if self._tokenizer is None:
-            from transformers import AutoTokenizer
+            from wordsens.data.weights import read_tokenizer
 
-            with self._readable("tokenizer"):
-                self._tokenizer = AutoTokenizer.from_pretrained(
-                    self.folder, local_files_only=True, trust_remote_code=False
-                )
+            self._tokenizer = read_tokenizer(self.folder, self.key)
         return self._tokenizer
 
-    @contextmanager
-    def _readable(self, part: str) -> Iterator[None]:
+    def _written(self) -> str:
+        if not self._style:
+            self._style = style_of(self.tokenizer.get_vocab())
+        return self._style
+
+    def _limit(self, model: Any) -> None:
+        """The sizes as the model itself has them."""
+        import torch
+
+        assert self._blocks is not None
+        self.layers, self.hidden_size = self._blocks.depth, self._blocks.size
+        for name, module in model.named_modules():
+            if not isinstance(module, torch.nn.Embedding) or "position" not in name:
+                continue
+            if module.padding_idx is not None:
+                places = module.num_embeddings - module.padding_idx - 1
+                self.max_tokens = min(self.max_tokens, places)
+
+
+def _sizes(folder: Path, key: str) -> dict[str, Any]:
+    """The sizes that a model's configuration states; imports transformers only where it must."""
+    file = folder / "config.json"
+    if folder.suffix != GGUF and file.is_file():
         try:
-            yield
-        except Exception as error:  # transformers, tokenizers and safetensors each raise their own
-            reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
-            raise UserError(
-                f"{self.key}: {self.folder}: the {part} cannot be loaded ({reason}); save the "
-                "model again with save_pretrained, or delete the folder if snakemake made it"
-            ) from None
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UserError(f"{key}: {file} is no JSON: {error}") from None
+        if not isinstance(config, dict):
+            raise UserError(f"{key}: {file} holds a {type(config).__name__} and no object")
+        for name in (*SIZES, POSITIONS):
+            value = config.get(name)
+            if name in config and not (type(value) is int and value >= 1):
+                raise UserError(
+                    f"{key}: {file}: {name} is {value!r}; allowed: a whole number of 1 or more"
+                )
+        if all(name in config for name in (*SIZES, POSITIONS, "model_type")):
+            return config
+    from wordsens.data.weights import read_config
+
+    return _known_sizes(read_config(folder, key), key)
+
+
+def _known_sizes(config: Any, key: str) -> dict[str, Any]:
+    """The sizes by their common names, which a configuration of transformers knows."""
+    config = config.get_text_config()
+    found: dict[str, Any] = {"model_type": config.model_type}
+    for name in (*SIZES, POSITIONS, "pad_token_id"):
+        value = getattr(config, name, None)
+        if name in SIZES and not (isinstance(value, int) and value >= 1):
+            raise UserError(f"{key}: the configuration's {name} is {value!r}; allowed: 1 or more")
+        found[name] = value
+    return found
+
+
+def _apart(model: Any) -> Any:
+    """A copy of a model that shares its weights, in float32 and eval mode."""
+    import torch
+
+    shared = {
+        id(weight): torch.nn.Parameter(weight.detach(), requires_grad=False)
+        for weight in model.parameters()
+    }
+    return copy.deepcopy(model, shared).float().eval()

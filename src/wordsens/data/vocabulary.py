@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wordsens.data.encoders import Encoder
+from wordsens.data.pieces import joined, shown, style_of
 from wordsens.errors import UserError
 from wordsens.files import REMAKE
 from wordsens.results import read_arrays, write_arrays
@@ -26,12 +28,15 @@ if TYPE_CHECKING:
     from wordsens.data.embeddings import Embeddings
 
 PARTS = ("words", "places", "scale", "shift", "eps")
-STARTS = ("Ġ", "▁")  # how BPE and SentencePiece mark the start of a word
+EMPTY = np.empty((0,), dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The word pieces of an encoder, their vectors, and which of them are no words."""
+    """The word pieces of an encoder, their vectors, and which of them are no words.
+
+    ``places`` has no rows where layer 0 is no LayerNorm(words + places).
+    """
 
     path: Path
     pieces: list[str]
@@ -56,6 +61,11 @@ class Vocabulary:
         """
         import torch
 
+        if not len(self.places):
+            raise UserError(
+                f"{self.path}: layer 0 of this encoder is not made of words and positions alone; "
+                "allowed: vectors: static"
+            )
         if not 0 <= position < len(self.places):
             raise UserError(
                 f"{self.path}: the encoder has positions 0 to {len(self.places) - 1}, and not "
@@ -113,12 +123,18 @@ class Vocabulary:
             raise UserError(f"{key}.candidates: {choice} leaves no word of {self.path}")
         return np.flatnonzero(allowed)
 
+    @cached_property
+    def shown(self) -> list[str]:
+        """The pieces as a reader wants them: bytes decoded, ## before what continues a word."""
+        return shown(self.pieces, self._style)
+
+    @cached_property
+    def _style(self) -> str:
+        return style_of(self.pieces)
+
     def text(self, ids: Iterable[int]) -> str:
         """Word pieces as text: pieces of one word are put together."""
-        pieces = [self.pieces[i] for i in ids]
-        if any(piece.startswith(STARTS) for piece in pieces):
-            return "".join(f" {p[1:]}" if p.startswith(STARTS) else p for p in pieces).strip()
-        return " ".join(pieces).replace(" ##", "")
+        return joined([self.pieces[i] for i in ids], self._style)
 
 
 def make_vocabulary(path: str | Path, folder: str | Path, key: str, code: str = "") -> Vocabulary:
@@ -129,7 +145,7 @@ def make_vocabulary(path: str | Path, folder: str | Path, key: str, code: str = 
     arrays = {
         "pieces": np.array(pieces, dtype=object),
         "special": np.isin(np.arange(len(pieces)), special),
-        **{name: layer[name].numpy() for name in PARTS},
+        **{name: layer[name].numpy() if name in layer else EMPTY for name in PARTS},
     }
     write_arrays(path, arrays, {"encoder": key, "code": code})
     return open_vocabulary(path)

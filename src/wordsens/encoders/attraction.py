@@ -73,11 +73,11 @@ def attract(
     moved[:, row] += moves
     changes = []
     with torch.no_grad():
-        for states in model.layers(moved):
+        for states in model.layers(moved, token_ids):
             difference = (states - states[:1]).flatten(1)
             changes.append(difference.norm(dim=1) / states[0].norm())
     change = torch.stack(changes, 1)
-    scores = model.first_attention(moved[: len(deltas)])
+    scores = model.first_attention(moved[: len(deltas)], token_ids)
     return Attraction(
         change={name: change[1 + i] for i, name in enumerate(DIRECTIONS)},
         noise=change[len(deltas) :],

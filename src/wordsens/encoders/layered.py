@@ -1,13 +1,15 @@
-"""A BERT-style encoder as a function of its input embeddings, layer by layer.
+"""A model as a function of its input embeddings, layer by layer.
 
-X (batch, n, d) is the output of the embedding layer, which is layer 0; H_l(X) are the hidden
-states after l blocks.  Samples have one common length, so that there is no padding and no mask.
+X (batch, n, d) is what the first block receives, which is layer 0; H_l(X) are the hidden states
+after l blocks.  Samples have one common length, so that there is no padding; a decoder's causal
+mask is its own.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Generator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from wordsens.arguments import device_of
+from wordsens.data.blocks import Blocks
 from wordsens.data.encoders import Encoder
+from wordsens.encoders.heads import attention_scores, projections
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
 
@@ -25,16 +29,19 @@ PERTURBED = ("layer0", "word_vector")
 
 
 class LayeredEncoder:
-    """An encoder's layers, differentiable in the input embeddings; weights are frozen."""
+    """A model's layers, differentiable in the input embeddings; weights are frozen."""
 
     def __init__(self, encoder: Encoder, model: Any, perturb: str = "layer0") -> None:
         if perturb not in PERTURBED:
             raise UserError(f"perturb {perturb!r} is not known; choose {' or '.join(PERTURBED)}")
-        self.encoder, self.model, self.perturb = (
-            encoder,
-            model.eval().requires_grad_(False),
-            perturb,
-        )
+        blocks = model if isinstance(model, Blocks) else Blocks(model.eval(), encoder.key)
+        if perturb == "layer0" and not blocks.stepwise:
+            raise UserError(
+                f"{encoder.key}: the blocks of a {type(blocks.model).__name__} cannot be followed "
+                "one by one; perturb = word_vector moves a word all the same"
+            )
+        blocks.model.requires_grad_(False)
+        self.encoder, self.blocks, self.perturb = encoder, blocks, perturb
 
     @classmethod
     def load(
@@ -54,104 +61,160 @@ class LayeredEncoder:
         opened = encoder if isinstance(encoder, Encoder) else Encoder.open(encoder)
         if weights not in WEIGHTS:
             raise UserError(f"weights {weights!r} are not known; choose {' or '.join(WEIGHTS)}")
-        model = opened.model()
+        blocks = opened.blocks()
         if weights == "random":
-            model = copy.deepcopy(model)
+            model = copy.deepcopy(blocks.model)
             _initialise(model, stream or Stream(0, "weights"))
-        return cls(opened, model.to(device_of(device)), perturb)
+            blocks = Blocks(model, opened.key)
+        blocks.model.to(device_of(device))
+        return cls(opened, blocks, perturb)
+
+    @property
+    def model(self) -> Any:
+        """The transformers model."""
+        return self.blocks.model
 
     @property
     def depth(self) -> int:
         """The number of blocks L."""
-        return len(self._blocks)
+        return self.blocks.depth
+
+    @property
+    def causal(self) -> bool:
+        """Whether a word reaches only itself and what comes after it, as in a decoder."""
+        return self.blocks.causal
 
     @property
     def device(self) -> torch.device:
-        return self.model.embeddings.word_embeddings.weight.device
-
-    @property
-    def _blocks(self) -> Any:
-        return self.model.encoder.layer
+        return self.blocks.device
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
         """What a word is moved in, (batch, n, d): layer 0, or the static word vectors.
 
-        Raises UserError for more tokens than the encoder has positions.
+        Raises UserError for more tokens than the encoder has positions, and for ids of no word.
         """
-        n, most = token_ids.shape[-1], self.encoder.max_tokens
-        if n > most:
-            raise UserError(f"{self.encoder.key}: has positions for {most} tokens, not {n}")
+        self.encoder.check_ids(token_ids)
         with torch.no_grad():
             ids = token_ids.to(self.device)
             if self.perturb == "word_vector":
-                return self.model.embeddings.word_embeddings(ids)
-            return self.model.embeddings(input_ids=ids)
+                vectors: torch.Tensor = self.blocks.words(ids)
+                return vectors
+            return self.blocks.enter(ids)
 
-    def layers(self, embedded: torch.Tensor) -> Generator[torch.Tensor, torch.Tensor | None, None]:
+    def layers(
+        self, embedded: torch.Tensor, token_ids: torch.Tensor, *, recompute: bool = True
+    ) -> Generator[torch.Tensor, torch.Tensor | None, None]:
         """H_0, H_1, …, H_L for embeddings as from ``embed``, made one after the other.
 
-        Where a gradient is wanted, a block keeps its input alone and runs again on the way back.
-        A caller may ``send`` the states, or some samples of them, that the next block shall see.
+        ``token_ids`` (n,) or (batch, n) are the texts whose words were moved: a model may count
+        positions by them.  Where a gradient is wanted, a block keeps its input alone and runs again
+        on the way back, unless ``recompute`` is False.  A caller may ``send`` the first samples of
+        the states, to have the next blocks run on those alone.
         """
+        ids = token_ids.to(self.device).expand(len(embedded), -1)
+        if not self.blocks.stepwise:
+            kept = len(embedded)
+            for states in self.blocks.whole(ids, embedded):
+                sent = yield states[:kept]
+                kept = kept if sent is None else len(sent)
+            return
         states = embedded
         if self.perturb == "word_vector":
-            states = self.model.embeddings(inputs_embeds=embedded)
+            states = self.blocks.enter(ids, embedded)
         states = _sent((yield states), states)
-        for block in self._blocks:
-            if torch.is_grad_enabled() and states.requires_grad:
-                states = _states(checkpoint(block, states, None, use_reentrant=False))
+        for layer in range(1, self.depth + 1):
+            if recompute and torch.is_grad_enabled() and states.requires_grad:
+                states = checkpoint(self.blocks.step, layer, states, ids, use_reentrant=False)
             else:
-                states = _states(block(states, None))
+                states = self.blocks.step(layer, states, ids)
             states = _sent((yield states), states)
 
-    def first_attention(self, embedded: torch.Tensor) -> torch.Tensor:
+    def first_attention(self, embedded: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
         """The attention scores of the first block, (batch, heads, n, n), rows adding up to 1.
 
-        Raises UserError where the model does not hand them out, as without eager attention.
+        Raises UserError where the model does not hand them out.
         """
-        seen: list[torch.Tensor] = []
-        block = self._blocks[0]
-        hook = block.attention.self.register_forward_hook(lambda *call: seen.append(call[2][1]))
+        ids = token_ids.to(self.device).expand(len(embedded), -1)
+        with torch.no_grad():
+            return attention_scores(self.blocks, next(self.layers(embedded, ids)), ids)
+
+    @cached_property
+    def attracts(self) -> bool:
+        """Whether the first block's heads score layer 0 itself; see ``first_heads``."""
         try:
-            with torch.no_grad():
-                states = next(self.layers(embedded))
-                block(states, None)
-        finally:
-            hook.remove()
-        batch, n = embedded.shape[:2]
-        heads = block.attention.self.num_attention_heads
-        if not seen or seen[0] is None or seen[0].shape != (batch, heads, n, n):
-            raise UserError(f"{self.encoder.key}: the model returns no attention scores")
-        return seen[0]
+            self.first_heads()
+        except UserError:
+            return False
+        return True
 
     def first_heads(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """W_Q, W_K (heads, d', d) and the queries' bias (heads, d') of the first block."""
-        own = self._blocks[0].attention.self
-        shape = (own.num_attention_heads, own.attention_head_size)
-        bias = own.query.bias
-        if bias is None:
-            bias = own.query.weight.new_zeros(own.all_head_size)
-        queries = own.query.weight.reshape(*shape, -1)
-        return queries, own.key.weight.reshape(*shape, -1), bias.reshape(shape)
+        ids = torch.arange(2, device=self.device)[None]
+        return projections(self.blocks, self.blocks.enter(ids), ids)
+
+
+Measurable = LayeredEncoder | Encoder | str | Path | torch.nn.Module
+
+
+def layered(
+    model: Measurable,
+    tokenizer: Any = None,
+    *,
+    weights: str = "pretrained",
+    stream: Stream | None = None,
+    perturb: str = "layer0",
+    device: str = "cpu",
+) -> LayeredEncoder:
+    """A path, an ``Encoder`` or a loaded model of transformers with its tokenizer, layer by layer.
+
+    Raises UserError for anything else.
+    """
+    if isinstance(model, LayeredEncoder):
+        return model
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError, ValueError):
+        raise UserError(
+            f"device {device!r} is not here; allowed: cpu, or cuda with a card"
+        ) from None
+    if isinstance(model, torch.nn.Module):
+        model = Encoder.of(model, tokenizer)
+    elif not isinstance(model, (Encoder, str, Path)):
+        raise UserError(
+            f"a {type(model).__name__} is no model; allowed: a path, an Encoder, or a loaded model "
+            "of transformers with tokenizer="
+        )
+    return LayeredEncoder.load(model, weights, stream=stream, perturb=perturb, device=device)
 
 
 def _sent(sent: torch.Tensor | None, states: torch.Tensor) -> torch.Tensor:
     return states if sent is None else sent
 
 
-def _states(output: Any) -> torch.Tensor:
-    """A block's hidden states; earlier releases of transformers return them in a tuple."""
-    return output[0] if isinstance(output, tuple) else output
+@torch.no_grad()
+def _initialise(model: Any, stream: Stream) -> None:
+    _as_the_family_does(model, stream)
+    std = getattr(model.config, "initializer_range", None)
+    if std is None:
+        return
+    for name, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        if isinstance(module, torch.nn.LayerNorm):
+            module.reset_parameters()
+        elif weight is not None and weight.ndim > 1:
+            weight.copy_(float(std) * stream.child("matrix", name=name).normal(*weight.shape))
+            if getattr(module, "bias", None) is not None:
+                module.bias.zero_()
 
 
-def _initialise(model: torch.nn.Module, stream: Stream) -> None:
-    std = float(model.config.initializer_range)  # type: ignore[union-attr, arg-type]
-    with torch.no_grad():
-        for name, module in model.named_modules():
-            weight = getattr(module, "weight", None)
-            if isinstance(module, torch.nn.LayerNorm):
-                module.reset_parameters()
-            elif weight is not None:
-                weight.copy_(std * stream.child("matrix", name=name).normal(*weight.shape))
-                if getattr(module, "bias", None) is not None:
-                    module.bias.zero_()
+def _as_the_family_does(model: Any, stream: Stream) -> None:
+    """transformers' own initialisation, which alone knows a family's normalisations and scales."""
+    for parameter in model.parameters():
+        parameter.fill_(torch.nan)
+        parameter._is_hf_initialized = False
+    with torch.random.fork_rng():
+        torch.manual_seed(int(stream.child("family").generator().integers(2**62)))
+        model.apply(model._init_weights)
+        for parameter in model.parameters():
+            if bool(parameter.isnan().any()):  # a family without a rule for it
+                parameter.normal_(0, 0.02) if parameter.ndim > 1 else parameter.zero_()

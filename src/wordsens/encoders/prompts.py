@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stderr
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wordsens.data.weights import load_model, read_tokenizer
 from wordsens.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,34 +30,14 @@ class CausalModel:
         Raises UserError, starting with ``key``, for a model that generates no text or has no chat
         template.
         """
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        folder = Path(folder)
-        options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        packed = sorted(folder.glob("*.gguf"))
-        if packed:
-            options["gguf_file"] = packed[0].name
-        try:
-            # Reading a GGUF file draws a progress bar that nothing else turns off.
-            with redirect_stderr(StringIO()) if packed else nullcontext():
-                tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-                options |= {} if packed else {"use_safetensors": True}
-                model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
-        except Exception as error:  # transformers raises many kinds; all mean an unusable folder
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise UserError(
-                f"{key}: {folder} is no causal language model that transformers can load: "
-                f"{reason[0][:200]}"
-            ) from None
+        path = Path(folder)
+        tokenizer = read_tokenizer(path, key)
+        model = load_model(path, key, "AutoModelForCausalLM", attention=None)
         if not tokenizer.chat_template:
             raise UserError(
                 f"{key}: {folder} has no chat template; choose an instruction-tuned model"
             )
-        return cls(model.eval().to(device), tokenizer, key)
+        return cls(model.to(device), tokenizer, key)
 
     @property
     def max_tokens(self) -> int:

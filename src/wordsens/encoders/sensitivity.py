@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from numbers import Integral
+from typing import Any
 
 import torch
 
 from wordsens.arguments import token_ids
-from wordsens.data.encoders import Encoder
-from wordsens.encoders.layered import LayeredEncoder
+from wordsens.encoders.cascade import search_in_turn, starts_needed
+from wordsens.encoders.layered import LayeredEncoder, Measurable, layered
 from wordsens.encoders.view import EncoderView
 from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
-from wordsens.search.ascent import climb
-from wordsens.search.sensitivity import Positions, chosen_sets, starting_points
+from wordsens.search.sensitivity import Positions, chosen_sets
+from wordsens.search.supremum import starting_points
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,11 @@ class LayerSensitivity:
 
 
 def layer_sensitivity(
-    encoder: LayeredEncoder | Encoder | str | Path,
+    encoder: Measurable,
     text: str | Sequence[int] | torch.Tensor,
     *,
-    layers: str | Sequence[int] = "all",
+    tokenizer: Any = None,
+    layers: str | int | Sequence[int] = "all",
     positions: Positions = "first",
     words: int = 1,
     weights: str = "pretrained",
@@ -59,27 +61,29 @@ def layer_sensitivity(
     steps: int = 30,
     device: str = "cpu",
 ) -> LayerSensitivity:
-    """The supremum (4) of every layer H_l of a BERT-style encoder, searched by its gradient.
+    """The supremum (4) of every layer H_l of an encoder or a decoder, searched by its gradient.
 
-    X is the output of the embedding layer and the word moves there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as
-    equation (4) has it; with ``perturb="word_vector"`` it moves before positions are added and
-    normalised away, in the static word vector that ``inputs_embeds`` takes.  The search is the
-    guarded power method on the sphere ‖Δ‖ = ‖x_i‖, from the two attracting directions and from
-    random ones, for every layer and position of its own; what it finds for one layer is
-    tried on the others as well.
+    ``encoder`` is a folder in transformers format, a GGUF file, an ``Encoder``, or a loaded model
+    of transformers with its ``tokenizer``.  X is what the first block receives and the word moves
+    there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as equation (4) has it; with ``perturb="word_vector"`` it moves
+    before positions are added and normalised away, in the static word vector that ``inputs_embeds``
+    takes.  The search is the guarded power method on the sphere ‖Δ‖ = ‖x_i‖, from the two
+    attracting directions and from random ones, for every layer and position of its own; what it
+    finds for one layer is tried on the others as well.
 
     ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without
     special tokens; these are put around it unless ``special_tokens`` is False, and ``positions``
     (as in ``word_sensitivity``) count the text's own tokens from 0.  Texts are never padded.
-    ``weights="random"`` draws the encoder's weights anew by ``seed``.
+    ``weights="random"`` draws the encoder's weights anew by ``seed``.  In a decoder a changed word
+    reaches only what comes after it, so that its sup falls towards the end of the text.
 
     Raises UserError for a folder that holds no such encoder, a text longer than its positions, a
     layer or a position that is not there.
     """
-    model = encoder
-    if not isinstance(model, LayeredEncoder):
-        stream = Stream(seed, "weights")
-        model = LayeredEncoder.load(model, weights, stream=stream, perturb=perturb, device=device)
+    drawn = Stream(whole_number("seed", seed, None), "weights")
+    model = layered(
+        encoder, tokenizer, weights=weights, stream=drawn, perturb=perturb, device=device
+    )
     ids = _token_ids(model, text)
     sets = chosen_sets(positions, words, ids.shape[-1], Stream(seed, "positions"))
     streams = [Stream(seed, "search", trial=t) for t in range(len(ids) if ids.ndim == 2 else 1)]
@@ -108,9 +112,7 @@ def search_layers(
     special_tokens: bool = True,
 ) -> LayerSensitivity:
     """As ``layer_sensitivity``, with everything chosen: T texts (T, n), sets (P, m), T streams."""
-    for name, value in {"starts": starts, "steps": steps}.items():
-        if whole_number(name, value, None) < 1:
-            raise UserError(f"{name} = {value} must be at least 1")
+    starts, steps = whole_number("starts", starts), whole_number("steps", steps)
     before, after = model.encoder.special_tokens() if special_tokens else ([], [])
     ends = [torch.tensor(part, dtype=torch.long).expand(len(ids), -1) for part in (before, after)]
     whole = torch.cat([ends[0], ids.long().cpu(), ends[1]], 1)
@@ -118,9 +120,10 @@ def search_layers(
     trivial = 0 if model.perturb == "layer0" else -1
     searched = [layer for layer in layers if layer > trivial] or [0]
     view = EncoderView(model, whole, sets + len(before), searched)
-    noise = torch.stack([_noise(stream, sets, starts, view) for stream in streams])
-    points, names = starting_points(view, noise.repeat_interleave(len(searched), 1))
-    found = climb(view, points, anneal=0, steps=steps)
+    total = starts_needed(starts, searched)
+    noise = torch.stack([_noise(stream, sets, total, view) for stream in streams])
+    points, names = starting_points(view.select(slice(0, None, len(searched))), noise)
+    found = search_in_turn(view, points, searched, starts=starts, steps=steps)
 
     # Every Δ found is tried on every layer: the best of a layer may come from another's search.
     T, P, K = len(ids), len(sets), len(searched)
@@ -133,7 +136,7 @@ def search_layers(
     finals = found.finals.sqrt()
     own = torch.tensor([searched.index(x) if x in searched else 0 for x in layers])
     spreads = (finals.amax(-1) - finals.amin(-1)) / finals.amax(-1).clamp_min(1e-30)
-    winner, trial = found.winner, torch.arange(T, device=group.device)[:, None]
+    winner, trial = found.start, torch.arange(T, device=group.device)[:, None]
     return LayerSensitivity(
         layers=torch.tensor(layers),
         sup=sup.cpu(),
@@ -147,19 +150,19 @@ def search_layers(
     )
 
 
-def chosen_layers(layers: str | Sequence[int], depth: int) -> list[int]:
-    """The layers that "all" or a list names, checked against the encoder's depth."""
+def chosen_layers(layers: str | int | Sequence[int], depth: int) -> list[int]:
+    """The layers that "all", a number or a list names, checked against the encoder's depth."""
     if isinstance(layers, str) and layers == "all":
         return list(range(depth + 1))
-    if hasattr(layers, "tolist"):
-        layers = layers.tolist()
-    listed = [] if isinstance(layers, str) or not isinstance(layers, Sequence) else layers
-    listed = [whole_number("layers", layer, None) for layer in listed]
-    if not listed or not all(0 <= layer <= depth for layer in listed):
+    listed: Any = layers.tolist() if hasattr(layers, "tolist") else layers
+    listed = [listed] if isinstance(listed, Integral) else listed
+    known = not isinstance(listed, str) and isinstance(listed, Iterable)
+    numbers = [whole_number("layer", layer, None) for layer in listed] if known else []
+    if not numbers or not all(0 <= layer <= depth for layer in numbers):
         raise UserError(
             f"layers {layers!r}: the encoder has layers 0 to {depth}; choose all or a list"
         )
-    return sorted(set(listed))
+    return sorted(set(numbers))
 
 
 def _noise(stream: Stream, sets: torch.Tensor, starts: int, view: EncoderView) -> torch.Tensor:
@@ -177,7 +180,7 @@ def _token_ids(model: LayeredEncoder, text: str | Sequence[int] | torch.Tensor) 
         text = model.encoder.tokenize([text])[0]
     elif not hasattr(text, "shape") and any(isinstance(part, str) for part in text or ()):
         raise UserError("text is a list of texts; give one text, or token ids (T, n) of one length")
-    return token_ids("text", text, model.model.embeddings.word_embeddings.num_embeddings)
+    return token_ids("text", text, model.model.get_input_embeddings().num_embeddings)
 
 
 def _first(found: LayerSensitivity) -> LayerSensitivity:

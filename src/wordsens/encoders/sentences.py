@@ -37,7 +37,7 @@ def attention_table(model: LayeredEncoder, sentences: Sequence[str], key: str) -
         if not ids:
             raise UserError(f"{key}.sentences[{number}]: {sentence!r} has no word pieces")
         whole, before = _whole(model, ids, f"{key}.sentences[{number}]")
-        scores = model.first_attention(model.embed(whole[None]))[0].mean(0)
+        scores = model.first_attention(model.embed(whole[None]), whole)[0].mean(0)
         frames.append(_rows(model, ids, scores, before).assign(sentence=sentence))
     table = pd.concat(frames, ignore_index=True)
     return table[["sentence", *(name for name in table if name != "sentence")]]

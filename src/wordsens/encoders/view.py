@@ -8,6 +8,7 @@ equation (4), that a word moves by at most its own length.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -17,6 +18,7 @@ from wordsens.encoders.layered import LayeredEncoder
 from wordsens.perturbation import OneTokenView, Pullback
 
 CHUNK_BYTES = 1 << 30  # activations of the candidates that run together, roughly
+FEW = 8  # candidates that should fit with all activations kept
 
 
 class EncoderView(OneTokenView):
@@ -34,6 +36,7 @@ class EncoderView(OneTokenView):
         layers: list[int],
     ) -> None:
         self.model = model
+        self.token_ids = token_ids.to(model.device)
         self.embedded = model.embed(token_ids)  # (T, n, d)
         d = self.embedded.shape[-1]
         device = self.embedded.device
@@ -43,14 +46,31 @@ class EncoderView(OneTokenView):
         self.unit = torch.linalg.vector_norm(words, dim=-1, keepdim=True) / d**0.5
         self.tokens = words / self.unit
         with torch.no_grad():
-            self.base = torch.stack(list(model.layers(self.embedded)))  # (L+1, T, n, d)
+            self.base = torch.stack(
+                list(model.layers(self.embedded, self.token_ids))
+            )  # (L+1, T, n, d)
         self.norms = torch.linalg.vector_norm(self.base.flatten(2), dim=-1)  # (L+1, T)
         self.norm = self.norms[self.targets].T
+
+    def select(self, positions: slice) -> EncoderView:
+        chosen = copy.copy(self)
+        chosen.rows, chosen.targets = self.rows[positions], self.targets[positions]
+        chosen.unit, chosen.tokens = self.unit[:, positions], self.tokens[:, positions]
+        chosen.norm = self.norm[:, positions]
+        return chosen
+
+    def trials(self, index: list[int]) -> EncoderView:
+        chosen = copy.copy(self)
+        chosen.token_ids, chosen.embedded = self.token_ids[index], self.embedded[index]
+        chosen.unit, chosen.tokens = self.unit[index], self.tokens[index]
+        chosen.base, chosen.norms = self.base[:, index], self.norms[:, index]
+        chosen.norm = self.norm[index]
+        return chosen
 
     def features(self, v: torch.Tensor) -> torch.Tensor:
         """H_l(X^I(v − x_I)), (T, P, S, n, d)."""
         T, P, S = v.shape[:3]
-        found = v.new_empty(T * P * S, *self.embedded.shape[1:])
+        found = v.new_empty(T * P * S, *self.base.shape[2:])
         with torch.no_grad():
             for chosen in self._chunks(v):
                 for done, states, _ in self._run(v, chosen):
@@ -109,14 +129,19 @@ class EncoderView(OneTokenView):
             for chosen in self._chunks(v):
                 trial = chosen // (P * S)
                 moved = self._moved(v.flatten(0, 2)[chosen], chosen, P, S)
-                for layer, states in enumerate(self.model.layers(moved)):
+                for layer, states in enumerate(self.model.layers(moved, self.token_ids[trial])):
                     change = (states - self.base[layer, trial]).flatten(1)
                     norm = self.norms[layer, trial]
                     found[chosen, layer] = torch.linalg.vector_norm(change, dim=-1) / norm
         return found.reshape(T, P, S, -1)
 
     def directions(self) -> dict[str, torch.Tensor]:
-        """Directions that attract the first block's attention, the stronger one first."""
+        """Directions that attract the first block's attention, the stronger one first.
+
+        {} where the first block's heads do not score what is moved.
+        """
+        if self.embedded.shape[-1] != self.base.shape[-1] or not self.model.attracts:
+            return {}
         found = [attracting_directions(self.model, x) for x in self.embedded]
         shape = (*self.tokens.shape[:2], 1, *self.tokens.shape[2:])
         return {
@@ -140,11 +165,21 @@ class EncoderView(OneTokenView):
         yield from every[order].split(self._at_once())
 
     def _at_once(self) -> int:
-        n, d = self.embedded.shape[1:]
+        blocks = 1 if self._recompute() else len(self.base) - 1
+        size = blocks * self._block_floats() + self.base[:, 0].numel()
+        return max(1, CHUNK_BYTES // (4 * size))
+
+    def _recompute(self) -> bool:
+        """Whether blocks run again on the way back, as memory is too small for all of them."""
+        return FEW * 4 * len(self.base) * self._block_floats() > CHUNK_BYTES
+
+    def _block_floats(self) -> int:
+        """Numbers that one block makes of one sample, roughly."""
+        n, d = self.base.shape[2:]
         config = self.model.model.config
+        inner = getattr(config, "intermediate_size", None) or 4 * d
         block = 4 * config.num_attention_heads * n * n
-        block += n * (12 * d + 4 * config.intermediate_size)
-        return max(1, CHUNK_BYTES // (4 * (block + len(self.base) * n * d)))
+        return block + n * (12 * d + 4 * inner)
 
     def _moved(self, v: torch.Tensor, chosen: torch.Tensor, P: int, S: int) -> torch.Tensor:
         """The embeddings of candidates ``chosen``, their changed words put in; differentiable."""
@@ -164,7 +199,9 @@ class EncoderView(OneTokenView):
         P, S = v.shape[1:3]
         targets = self._target(chosen, P, S)
         words = v.flatten(0, 2)[chosen] if leaf is None else leaf
-        steps = self.model.layers(self._moved(words, chosen, P, S))
+        moved = self._moved(words, chosen, P, S)
+        ids = self.token_ids[chosen // (P * S)]
+        steps = self.model.layers(moved, ids, recompute=self._recompute())
         states = next(steps)
         for layer in range(len(self.base)):
             left = int((targets > layer).sum())

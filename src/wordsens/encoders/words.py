@@ -47,8 +47,9 @@ def word_changes(
     """
     pieces, special = model.encoder.words()
     token_ids = checked_ids("token_ids", token_ids, len(pieces))
-    n = len(token_ids)
-    if not 0 <= whole_number("position", position, None) < n:
+    layer = whole_number("layer", layer, None)
+    n, position = len(token_ids), whole_number("position", position, None)
+    if not 0 <= position < n:
         raise UserError(
             f"position {position} is not in a text of {n} tokens; allowed: 0 to {n - 1}"
         )
@@ -114,8 +115,8 @@ class _Text:
         with torch.no_grad():
             embedded = model.embed(self.ids[None])
             self.own = embedded[0, position]
-            self.before = self._states(embedded)
-        n, d = embedded.shape[1:]
+            self.before = self._states(embedded, self.ids[None])
+        n, d = self.before.shape[1:]
         heads = model.model.config.num_attention_heads
         self.at_once = max(1, WORKING_BYTES // (4 * (16 * n * d + 3 * heads * n * n)))
 
@@ -125,37 +126,39 @@ class _Text:
         found = []
         with torch.no_grad():
             for part in words.split(self.at_once):
-                gap = self._states(self._embedded(part)) - self.before
+                gap = self._states(*self._embedded(part)) - self.before
                 found.append(gap.flatten(1).norm(dim=1) / size)
         return torch.cat(found).cpu()
 
     def vectors(self, words: torch.Tensor) -> torch.Tensor:
         """What stands at the position when it holds each of the words, (len(words), d)."""
-        parts = [self._embedded(part)[:, self.position] for part in words.split(self.at_once)]
+        parts = [self._embedded(part)[0][:, self.position] for part in words.split(self.at_once)]
         return torch.cat(parts)
 
     def distances(self, words: torch.Tensor) -> torch.Tensor:
         """‖e_v − x_i‖/‖x_i‖ of each word, (len(words),) on the CPU."""
         parts = [
-            (self._embedded(part)[:, self.position] - self.own).norm(dim=-1)
+            (self._embedded(part)[0][:, self.position] - self.own).norm(dim=-1)
             for part in words.split(self.at_once)
         ]
         return (torch.cat(parts) / self.own.norm()).cpu()
 
     def gradient(self, word: torch.Tensor) -> torch.Tensor:
         """∇‖H − H(X)‖² in the position's vector, where it is the word's, (d,)."""
-        embedded = self._embedded(word[None]).clone().requires_grad_()
-        square = ((self._states(embedded) - self.before) ** 2).sum()
+        embedded, ids = self._embedded(word[None])
+        embedded = embedded.clone().requires_grad_()
+        square = ((self._states(embedded, ids) - self.before) ** 2).sum()
         (gradient,) = torch.autograd.grad(square, embedded)
         return gradient[0, self.position]
 
-    def _embedded(self, words: torch.Tensor) -> torch.Tensor:
+    def _embedded(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The changed texts, embedded, and their token ids."""
         changed = self.ids.repeat(len(words), 1)
         changed[:, self.position] = words.to(changed)
-        return self.model.embed(changed)
+        return self.model.embed(changed), changed
 
-    def _states(self, embedded: torch.Tensor) -> torch.Tensor:
-        layers = self.model.layers(embedded)
+    def _states(self, embedded: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        layers = self.model.layers(embedded, ids)
         states = next(layers)
         for _ in range(self.layer):
             states = next(layers)

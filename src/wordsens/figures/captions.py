@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from wordsens.audits import of_table
 from wordsens.files import write_text
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ def caption(
     described = (kind.__doc__ or "").strip()
     paragraphs = [" ".join(part.split()) for part in described.split("\n\n")]
     order = options.get("sweeps") or list(tables)
-    paragraphs += [f"{name}: {_contents(_shown(tables[name], options))}." for name in order]
-    if hasattr(kind, "remark"):  # what a kind of figure reads off its tables itself
+    contents = getattr(kind, "contents", _contents)  # a kind may know better what its tables hold
+    paragraphs += [f"{name}: {contents(_shown(tables[name], options))}." for name in order]
+    if hasattr(kind, "remark"):  # what a kind of figure reads off all its tables
         paragraphs.append(kind.remark({name: tables[name] for name in order}))
     return "\n\n".join(paragraphs) + "\n"
 
@@ -85,6 +87,8 @@ def _contents(table: pd.DataFrame) -> str:
             if len(known)
             else "no upper bound is known"
         )
+    if "excess" in table and (said := of_table(table["excess"].tolist())):
+        parts.append(said)
     if "loss" in table:
         parts.append(f"searches for {', '.join(dict.fromkeys(table['loss']))}")
     return "; ".join(parts)

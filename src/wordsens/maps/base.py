@@ -148,7 +148,7 @@ class FeatureMap(Declaration, ABC):
 
     def perturb(self, X: torch.Tensor, position: int | Sequence[int] = 0) -> Perturbation:
         """φ as a function of Δ at one position, or of m Δ's at m distinct positions."""
-        X = self.cast(X)
+        X = self.cast(X, graph=False)
         lead = tuple(X.shape[:-2])
         alone = single(position)
         chosen = several(position) if alone is None else [alone]
@@ -156,10 +156,10 @@ class FeatureMap(Declaration, ABC):
         view = self.view(X.reshape(-1, *X.shape[-2:]), sets)
         return Perturbation(view, lead, len(chosen) if alone is None else None)
 
-    def cast(self, X: Any, graph: bool = False) -> torch.Tensor:
+    def cast(self, X: Any, graph: bool = True) -> torch.Tensor:
         """X in this map's precision and on its device; ``UserError`` where it does not fit.
 
-        It is detached, or keeps its autograd ``graph``.
+        It keeps its autograd ``graph``, unless a search is to make gradients of its own.
         """
         given = real_tensor("X", X, finite=False, graph=graph)
         X = given.to(dtype=self.dtype, device=self.device)

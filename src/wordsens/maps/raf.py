@@ -54,5 +54,5 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     name = "relu_raf"
     title = "Random attention with ReLU (ReLU-RAF)"
     short = "ReLU-RAF"
-    effort = Effort(starts=24, anneal=40, steps=120)  # along ridges the best start shows late
+    effort = Effort(starts=72, anneal=0, steps=140)  # exploring and refining (search.momentum)
     normalization: Normalization = ReLU()

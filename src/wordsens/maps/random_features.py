@@ -201,7 +201,7 @@ class DeepRandomFeatures(FeatureMap):
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
         """φ(X), (..., n, d) → (..., k); differentiable in X."""
-        X = self.cast(X, graph=True)
+        X = self.cast(X)
         lead = X.shape[:-2]
         h = X.reshape(self.batch or 1, -1, X.shape[-2] * X.shape[-1])
         for V in self.layers:

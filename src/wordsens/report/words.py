@@ -63,7 +63,7 @@ def report_words(
                 top=top,
                 stream=texts.child("words", layer=layer),
             )
-            new = opened.pieces(found.word.tolist())
+            new = opened.pieces(found.word.tolist(), in_text=False)
             for rank, (word, change, distance) in enumerate(
                 zip(new, found.change.tolist(), found.distance.tolist(), strict=True), 1
             ):

@@ -12,23 +12,11 @@ from wordsens.arguments import real_number
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.declaration import Effort
-from wordsens.perturbation import OneTokenView
-from wordsens.progress import portion
 from wordsens.randomness import Stream
-from wordsens.search.ascent import Found, climb
-from wordsens.search.published import published_ascent
+from wordsens.search.maximum import Maximum
+from wordsens.search.supremum import Suprema, search
 
 Positions = str | Sequence[int] | Sequence[Sequence[int]]
-
-
-@dataclass(frozen=True)
-class Searched:
-    """What a search of all sets of a view found: bounds and norms (T, P), the starts' names."""
-
-    found: Found
-    bounds: torch.Tensor
-    norms: torch.Tensor
-    names: list[str]
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,7 @@ def word_sensitivity(
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")
     if method == "published" and steps is not None:
         raise UserError("steps are fixed by method published; leave them out, or method")
-    X = map.cast(X)
+    X = map.cast(X, graph=False)
     if X.ndim > 3:
         raise UserError(f"X has shape {tuple(X.shape)}; allowed are (n, d) and (T, n, d)")
     single = X.ndim == 2
@@ -102,69 +90,15 @@ def word_sensitivity(
     return summarise(parts, sets, single)
 
 
-def search(
-    map: FeatureMap | type[FeatureMap],
-    view: OneTokenView,
-    sets: torch.Tensor,
-    streams: Sequence[Stream],
-    effort: Effort,
-    n: int,
-    method: str = "power",
-) -> Searched:
-    """Search all position sets of a view, as many at once as memory allows."""
-    if method not in ("power", "published"):
-        raise UserError(f"search method {method!r} is not known; choose power or published")
-    count, m = sets.shape
-    at_once = view.sets_at_once(effort.starts) or count
-    founds, bounds, norms, names = [], [], [], []
-    for first in range(0, count, at_once):
-        part = view if at_once >= count else view.select(slice(first, first + at_once))
-        chosen = sets[first : first + at_once]
-        d = part.tokens.shape[-1]
-        noise = torch.stack(
-            [
-                torch.stack(
-                    [
-                        stream.child("starts", words=words).normal(
-                            effort.starts, m, d, dtype=part.tokens.dtype
-                        )
-                        for words in chosen.tolist()
-                    ]
-                )
-                for stream in streams
-            ]
-        ).to(part.tokens.device)
-        with portion(len(chosen) / count):
-            if method == "published":
-                rate, steps = map.published_schedule(n)
-                size = part.features(part.tokens[:, :, None]).flatten(3).shape[-1]
-                found = published_ascent(part, noise, rate=rate, steps=steps, features=size)
-                names = ["random"] * effort.starts
-            else:
-                starting, names = starting_points(part, noise)
-                found = climb(
-                    part, starting, anneal=effort.anneal, steps=effort.steps, halve=effort.halve
-                )
-            founds.append(found)
-            bounds.append(part.bound())
-        norms.append(part.norm)
-    joined = Found(
-        *(torch.cat(x, 1) for x in zip(*(vars(f).values() for f in founds), strict=True))
-    )
-    return Searched(joined, torch.cat(bounds, 1), torch.cat(norms, 1), names)
-
-
-def summarise(parts: Sequence[Searched], sets: torch.Tensor, single: bool) -> Sensitivity:
+def summarise(parts: Sequence[Suprema], sets: torch.Tensor, single: bool) -> Sensitivity:
     """The best position of every trial, from the parts of a search."""
     names = parts[0].names
-    found = Found(
-        *(torch.cat(x, 1) for x in zip(*(vars(p.found).values() for p in parts), strict=True))
-    )
+    found = Maximum.joined([part.maximum for part in parts])
     bound = torch.cat([part.bounds for part in parts], 1)
-    norm = torch.cat([part.norms for part in parts], 1)
+    norm = torch.cat([part.norms for part in parts], 1).double()
     some = norm > 0  # where φ(X) = 0 nothing is a share of it
     by_position = torch.where(some, found.value.sqrt() / norm, torch.nan)
-    bounds = torch.where(some, bound / norm, torch.nan)
+    bounds = torch.where(some, bound.double() / norm, torch.nan)
     best = by_position.nan_to_num(nan=-1.0).argmax(1)
     trial = torch.arange(len(best), device=best.device)
     finals = found.finals[trial, best].sqrt()
@@ -179,7 +113,7 @@ def summarise(parts: Sequence[Searched], sets: torch.Tensor, single: bool) -> Se
         bound=torch.where(whole, torch.nan, bounds.amax(1)),
         delta=delta[:, 0] if sets.shape[1] == 1 else delta,
         position=sets[best, 0],
-        start=[names[i] for i in found.winner[trial, best].tolist()],
+        start=[names[i] for i in found.start[trial, best].tolist()],
         steps=found.steps[trial, best],
         spread=spread,
         norm=norm[trial, best],
@@ -248,18 +182,3 @@ def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None =
     if steps is not None:
         effort = replace(effort, steps=steps)
     return effort if starts is None else replace(effort, starts=starts)
-
-
-def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
-    """The view's own directions and random ones, half of each at most, S in all."""
-    total = noise.shape[2]
-    known = list(view.directions().items())[: total // 2]
-    random = noise[:, :, : total - len(known)]
-    names = [name for name, _ in known] + ["random"] * random.shape[2]
-    named = noise[:, :, :0]
-    if known:
-        named = torch.cat([direction for _, direction in known], 2)
-        # Where no score moves, as in uniform attention, no direction is better than a random one.
-        flat = (named == 0).all(-1, keepdim=True)
-        named = torch.where(flat, noise[:, :, total - len(known) :], named)
-    return torch.cat([named, random], 2), names

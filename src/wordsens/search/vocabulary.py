@@ -103,7 +103,7 @@ def vocabulary_sensitivity(
     """
     if not isinstance(map, FeatureMap):
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")
-    X = map.cast(X)
+    X = map.cast(X, graph=False)
     if X.ndim != 2:
         raise UserError(f"X has shape {tuple(X.shape)}; vocabulary_sensitivity takes (n, d)")
     if top is not None:

@@ -27,6 +27,9 @@ BUILT_IN = (
     "attack",
     "conditioning",
     "flow",
+    "boolean_random",
+    "boolean_volume",
+    "boolean_trained",
 )
 _known: dict[str, type[Study]] = {}
 

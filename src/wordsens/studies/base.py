@@ -46,9 +46,9 @@ class Study:
     axes       name -> int, float or str; empty for a study that is a single table
     role       the key under which a cell names its entry
     category   the heading of its figures in the report
-    target     a target that makes all figures of the kinds that share it, if any
     figures    kinds of figure, each a module of the folder ``figures``: name -> what it does
     pages      what its table rule writes beside the CSV: name -> path, {} being the entry
+    target     a rule that makes all figures of its kinds, those marked default: false too
     minutes    running time to ask a cluster for, of a cell or of the single table
     group      what the cells' Slurm group is called, if any
     gpu        whether a card helps
@@ -60,9 +60,9 @@ class Study:
     axes: ClassVar[Mapping[str, type]] = {}
     role: ClassVar[str] = "study"
     category: ClassVar[str] = ""
-    target: ClassVar[str | None] = None
     figures: ClassVar[Mapping[str, str]] = {}
     pages: ClassVar[Mapping[str, str]] = {}
+    target: ClassVar[str | None] = None
     minutes: ClassVar[int] = 60
     group: ClassVar[str | None] = "cells"
     gpu: ClassVar[bool] = True

@@ -148,8 +148,8 @@ def _listed(
         f"{name}_change": padded(found.change),
         f"{name}_distance": padded(found.distance),
         f"{name}_position": np.pad(at, (0, missing), constant_values=-1),
-        f"{name}_word": [known.pieces[ids[i]] for i in at] + blank,
-        f"{name}_new": [known.pieces[v] for v in new] + blank,
+        f"{name}_word": [known.shown[ids[i]] for i in at] + blank,
+        f"{name}_new": [known.shown[v] for v in new] + blank,
         f"{name}_context": [context(known, ids, i) for i in at] + blank,
     }
 
@@ -158,7 +158,7 @@ def context(known: Vocabulary, ids: np.ndarray, position: int) -> str:
     """The words around a position, which stands in [[ ]]."""
     before = known.text(ids[max(0, position - AROUND) : position])
     after = known.text(ids[position + 1 : position + 1 + AROUND])
-    return f"{before} [[{known.pieces[ids[position]]}]] {after}".strip()
+    return f"{before} [[{known.shown[ids[position]]}]] {after}".strip()
 
 
 def _column(values: list[Any]) -> np.ndarray:

@@ -1,0 +1,222 @@
+"""A transformers model read whole from the user's files: every tensor that it needs, all finite.
+
+transformers fills tensors that a file lacks with random numbers and says so in a log.  A
+measurement of those says nothing about the file, so that here each of them is an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wordsens.data.folders import GGUF
+from wordsens.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+# Heads of a bare model that no hidden state passes through.
+NOT_NEEDED = re.compile(r"(^|\.)pooler\.")
+# What rotary positions are computed from; older checkpoints store it.
+COMPUTED = ("inv_freq",)
+NAMED = 3  # absent tensors that a message names
+
+
+def source_of(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of a model and how transformers reads it: no network, no code of others.
+
+    ``path`` is the folder, or a GGUF file, which may also be the only model of a folder.
+    """
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    if path.suffix == GGUF:
+        return path.parent, options | {"gguf_file": path.name}
+    packed = [] if (path / "config.json").exists() else sorted(path.glob(f"*{GGUF}"))
+    return path, options | ({"gguf_file": packed[0].name} if packed else {})
+
+
+@contextmanager
+def quiet(options: Mapping[str, Any]) -> Iterator[None]:
+    """Without transformers' log and progress bars."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    # Reading a GGUF file draws a progress bar that nothing else turns off.
+    with redirect_stderr(StringIO()) if "gguf_file" in options else nullcontext():
+        yield
+
+
+@contextmanager
+def readable(path: Path, part: str, key: str) -> Iterator[None]:
+    """Turns what transformers, tokenizers and safetensors each raise into one line."""
+    try:
+        yield
+    except UserError:
+        raise
+    except PermissionError as error:
+        raise UserError(f"{key}: {error.filename or path} may not be read; chmod u+r") from None
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
+        raise UserError(
+            f"{key}: {path}: the {part} cannot be loaded ({reason}); save the "
+            "model again with save_pretrained, or delete the folder if snakemake made it"
+        ) from None
+
+
+def read_config(path: Path, key: str) -> Any:
+    """The transformers configuration of a folder or a GGUF file."""
+    from transformers import AutoConfig
+
+    folder, options = source_of(path)
+    with quiet(options), readable(path, "configuration", key):
+        config = AutoConfig.from_pretrained(folder, **options)
+    # transformers no longer knows these, and would compute absolute positions instead.
+    positions = getattr(config, "position_embedding_type", None) or "absolute"
+    if str(positions).startswith("relative_key"):
+        raise UserError(
+            f"{key}: {path}/config.json has position_embedding_type {positions!r}, which this "
+            "release of transformers does not compute; allowed: absolute"
+        )
+    return config
+
+
+def read_tokenizer(path: Path, key: str) -> Any:
+    """The tokenizer of a folder or a GGUF file."""
+    from transformers import AutoTokenizer
+
+    folder, options = source_of(path)
+    with quiet(options), readable(path, "tokenizer", key):
+        return AutoTokenizer.from_pretrained(folder, **options)
+
+
+def load_model(
+    path: Path, key: str, head: str | None = None, attention: str | None = "eager"
+) -> Any:
+    """The model of a folder or a GGUF file, in float32 and eval mode.
+
+    ``head`` names a class of transformers such as AutoModelForCausalLM; without it the bare model
+    is loaded, of an encoder with a decoder the encoder.  ``attention`` is the implementation, None
+    for transformers' choice; eager ones hand out their scores.  Prefixes that training scripts
+    leave before the names of tensors are stripped.  Raises UserError, starting with ``key``, for a
+    tensor that the model needs and the files lack, for one in a block that the model would not use,
+    and for NaN or infinity.
+    """
+    import torch
+
+    config = read_config(path, key)
+    folder, options = source_of(path)
+    if "gguf_file" not in options:
+        options["use_safetensors"] = True
+    loader = _loader(config, head)
+    if head is None and _takes_pooling(loader, config):
+        options["add_pooling_layer"] = False
+
+    def load(**more: Any) -> tuple[Any, Mapping[str, Any]]:
+        with quiet(options), readable(path, "weights", key):
+            model, info = loader.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                attn_implementation=attention,
+                output_loading_info=True,
+                **options,
+                **more,
+            )
+            return model, info
+
+    model, info = load()
+    absent = _absent(info, head)
+    if absent:
+        prefix = _prefix(absent, info["unexpected_keys"], path, key)
+        if prefix:
+            model, info = load(key_mapping={f"^{re.escape(prefix)}": ""})
+            absent = _absent(info, head)
+    if absent:
+        listed = ", ".join(absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
+        raise UserError(
+            f"{key}: {path} lacks {len(absent)} of the weights that its config.json asks for "
+            f"({listed}); save the whole model again with save_pretrained"
+        )
+    _refuse_unused(model, info["unexpected_keys"], path, key)
+    if head is None and config.is_encoder_decoder and hasattr(model, "get_encoder"):
+        model = model.get_encoder()
+    refuse_not_finite(model, f"{key}: {path}")
+    return model.eval()
+
+
+def _loader(config: Any, head: str | None) -> Any:
+    import transformers
+
+    if head is not None:
+        return getattr(transformers, head)
+    if config.is_encoder_decoder:
+        encoders = transformers.AutoModelForTextEncoding
+        if type(config) in encoders._model_mapping:
+            return encoders
+    return transformers.AutoModel
+
+
+def _takes_pooling(loader: Any, config: Any) -> bool:
+    """Whether the model can be had without the pooling layer that no hidden state passes."""
+    made = loader._model_mapping[type(config)]
+    return all(
+        "add_pooling_layer" in inspect.signature(model).parameters
+        for model in (made if isinstance(made, tuple) else (made,))
+    )
+
+
+def _absent(info: Mapping[str, Any], head: str | None) -> list[str]:
+    """The tensors that were not in the files and matter."""
+    every = sorted(str(name) for name in info["missing_keys"])
+    return [name for name in every if head is not None or not NOT_NEEDED.search(name)]
+
+
+def _prefix(absent: list[str], stored: Iterable[str], path: Path, key: str) -> str | None:
+    """What stands before the name of every absent tensor in the files, if one thing does."""
+    names = set(stored)
+    wanted = absent[0]
+    ends = [name for name in names if name.endswith("." + wanted)]
+    prefixes = sorted(name[: -len(wanted)] for name in ends)
+    fitting = [p for p in prefixes if all(p + name in names for name in absent)]
+    if len(fitting) > 1:
+        raise UserError(
+            f"{key}: {path} holds several models ({', '.join(p[:-1] for p in fitting)}); save "
+            "the one to be measured by itself"
+        )
+    return fitting[0] if fitting else None
+
+
+def _refuse_unused(model: Any, unexpected: Iterable[str], path: Path, key: str) -> None:
+    """A tensor inside a block that the model leaves unused: adapters, other kinds of attention."""
+    blocks = Counter(
+        name
+        for parent, module in model.named_modules()
+        if type(module).__name__ == "ModuleList"
+        for name, _ in module.named_children()
+        for name in [f"{parent}.{name}."]
+    )
+    for name in sorted(str(name) for name in unexpected):
+        inside = any(block in f".{name}" and f".{name}".find(f".{block}") >= 0 for block in blocks)
+        if inside and not name.endswith(COMPUTED):
+            raise UserError(
+                f"{key}: {path} has a tensor {name} that a {type(model).__name__} does not use, "
+                "so that another model would be measured; merge adapters, and check model_type"
+            )
+
+
+def refuse_not_finite(model: torch.nn.Module, what: str) -> None:
+    """Raises UserError, beginning with ``what``, that names a tensor with NaN or infinity."""
+    import torch
+
+    for name, tensor in model.named_parameters():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            kind = "NaN" if bool(tensor.isnan().any()) else "infinity"
+            raise UserError(
+                f"{what}: the weight {name} holds {kind}; save or train the model again"
+            )
