@@ -40,6 +40,10 @@ _HOMES = {
     "Recogniser": "wordsens.boolean.recogniser",
     "layer_sensitivity": "wordsens.encoders.sensitivity",
     "LayerSensitivity": "wordsens.encoders.sensitivity",
+    "input_sensitivity": "wordsens.robustness.input_sensitivity",
+    "InputSensitivity": "wordsens.robustness.input_sensitivity",
+    "tangent_kernel": "wordsens.robustness.tangent_kernel",
+    "TangentKernel": "wordsens.robustness.tangent_kernel",
 }
 
 __all__ = [*_HOMES, "__version__"]

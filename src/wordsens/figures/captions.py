@@ -2,6 +2,7 @@
 
 The first part is the description of the figure's own module, so that a new kind brings its caption
 along; the second is read off the tables: map or encoder, data, sizes, trials, how far bounds lie.
+A function ``remark(tables)`` of the module may add a paragraph of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def caption(
     order = options.get("sweeps") or list(tables)
     contents = getattr(kind, "contents", _contents)  # a kind may know better what its tables hold
     paragraphs += [f"{name}: {contents(_shown(tables[name], options))}." for name in order]
+    if hasattr(kind, "remark"):  # what a kind of figure reads off all its tables
+        paragraphs.append(kind.remark({name: tables[name] for name in order}))
     return "\n\n".join(paragraphs) + "\n"
 
 
