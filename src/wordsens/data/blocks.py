@@ -103,6 +103,32 @@ class Blocks:
         states: torch.Tensor = output.last_hidden_state if last else output.hidden_states[layer]
         return states
 
+    @contextmanager
+    def instead(
+        self, vectors: torch.Tensor | None = None, states: torch.Tensor | None = None
+    ) -> Iterator[None]:
+        """Whatever runs the model meanwhile sees these word vectors, or this H_0, (batch, n, d)."""
+        if states is None:
+            with self._instead(vectors):
+                yield
+            return
+        if self.list is None:
+            raise UserError(f"{self.key}: has no blocks that can be followed; use word_vector")
+        given, waiting = states.transpose(0, 1) if self._turned else states, [True]
+
+        def put(block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if not waiting:
+                return None
+            waiting.clear()
+            if args:
+                return (given, *args[1:]), kwargs
+            return args, kwargs | {"hidden_states": given}
+
+        with ExitStack() as hooks:
+            for block in self.list:
+                hooks.callback(block.register_forward_pre_hook(put, with_kwargs=True).remove)
+            yield
+
     def _noted(self, ids: torch.Tensor) -> list[_Call]:
         """How the blocks are called on a text of this length."""
         weight = self.words.weight
@@ -192,7 +218,7 @@ class Blocks:
         self.causal = bool((gap[:-1] == 0).all())
 
     def _find_words(self, record: list[Any]) -> None:
-        """The module that is called; tied ones share the table of the one that transformers names."""
+        """The module that is called; it may be tied to the one that transformers names."""
         for module, _, _, out in record:
             weight = getattr(module, "weight", None)
             if weight is not None and weight.data_ptr() == self.words.weight.data_ptr():
