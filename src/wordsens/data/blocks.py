@@ -92,6 +92,12 @@ class Blocks:
             output = self.model(input_ids=ids, output_hidden_states=True)
         return list(output.hidden_states)
 
+    def upto(self, ids: torch.Tensor, layer: int) -> torch.Tensor:
+        """H_layer of texts (batch, n), without the blocks above it; differentiable."""
+        if self.stepwise and layer < self.depth:
+            return self._run(ids, None, None, stop=layer)[0]
+        return self.whole(ids)[layer]
+
     def states(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         """H_layer of padded texts; ``mask`` (batch, n) is true where there is a token."""
         if self.stepwise and layer < self.depth:
