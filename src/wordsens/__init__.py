@@ -28,6 +28,7 @@ _HOMES = {
     "large_width_limit": "wordsens.theory",
     "fit": "wordsens.glm",
     "layer_sensitivity": "wordsens.encoders.sensitivity",
+    "explain": "wordsens.encoders.explain",
 }
 
 __all__ = [*_HOMES, "__version__"]
