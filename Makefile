@@ -27,7 +27,7 @@ figures: $(INSTALLED) ## install into .venv if needed and run the default workfl
 	$(RUN) -m snakemake --cores $(CORES)
 
 test: $(INSTALLED_DEV) ## install into .venv if needed and run all tests but those on Slurm
-	$(RUN) -m pytest -m 'not slurm'
+	$(RUN) -m pytest -m 'not slurm' --numprocesses $(CORES) --dist loadfile
 
 test-slurm: $(INSTALLED_DEV) ## the tests on a real Slurm, started on this machine (as root)
 	$(RUN) -m pytest -m slurm tests/cluster

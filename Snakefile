@@ -5,7 +5,7 @@
 #     snakemake --cores 2 model_report --config encoder=PATH texts=FILE    a report on your encoder
 import os
 
-from snakemake.utils import Paramspace, min_version
+from snakemake.utils import min_version
 
 from wordsens.config import readable_or_exit, results_or_exit
 
@@ -42,19 +42,10 @@ onerror:
 
 
 wildcard_constraints:
-    **dict.fromkeys((*AXES, *STUDY_AXES, *VOCABULARY_AXES), "[0-9]+"),
     corpus="|".join(cfg.corpora) or "-",
     encoder="|".join(cfg.encoders) or "-",
     dataset="|".join(cfg.datasets) or "-",
-    sweep="|".join(cfg.sweeps) or "-",
-    study="|".join(cfg.generalization) or "-",
-    vocabulary="|".join(cfg.vocabulary) or "-",
-    layers="|".join(cfg.layers) or "-",
-    weights="pretrained|random",
-    attraction="|".join(cfg.attraction) or "-",
-    attention="|".join(cfg.attention) or "-",
     model="|".join(cfg.models) or "-",
-    prompts="|".join(cfg.prompts) or "-",
     figure="|".join(cfg.figures) or "-",
     report=cfg.report or "-",
 
@@ -75,20 +66,15 @@ rule all:
 
 rule tables:
     input:
-        expand(
-            "results/tables/{name}.csv",
-            name=[
-                *(*cfg.sweeps, *cfg.generalization, *cfg.vocabulary, *cfg.layers),
-                *(*cfg.attraction, *cfg.attention, *cfg.prompts),
-            ],
-        ),
+        [
+            f"results/tables/{name}.csv"
+            for entries in cfg.studies.values()
+            for name in entries
+        ],
 
 
 include: "workflow/rules/assets.smk"
 include: "workflow/rules/embeddings.smk"
-include: "workflow/rules/sensitivity.smk"
-include: "workflow/rules/generalization.smk"
-include: "workflow/rules/vocabulary.smk"
-include: "workflow/rules/encoders.smk"
+include: "workflow/rules/studies.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"

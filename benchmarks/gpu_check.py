@@ -11,7 +11,6 @@ script runs the kernels in Triton's interpreter at tiny sizes: that checks numbe
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import platform
 import statistics
@@ -20,67 +19,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import wordsens
+from benchmarks.gpu_report import CARD, Report, print_table, triton_version, write
 from wordsens import kernels
-from wordsens.experiments.sensitivity import run_cell
 from wordsens.glm import gram
 from wordsens.kernels import attention, orthogonal, vocabulary
 from wordsens.maps import position_sets
 from wordsens.maps.raf import RandomAttentionFeatures, ReLUAttentionFeatures
+from wordsens.studies.sensitivity.cell import run
 
-CARD = torch.cuda.is_available()
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = "cuda" if CARD else "cpu"
 LIMIT = 300.0  # seconds for everything
 TARGET_SHARE, TARGET_SECONDS = 0.60, 60.0
 TOLERANCE = 2e-5  # of kernels against plain float32 functions, relative to the largest
 AGREE = 2e-3  # of a search's suprema across devices: rounding may send a start elsewhere
-FIELDS = ["date", "device", "what", "size", "ms", "plain_ms", "gb", "gb_per_s", "share", "note"]
-
-
-@dataclass
-class Report:
-    """Rows of the table, and what did not agree."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    copy: float = float("nan")  # bytes per second, read and written
-
-    def check(self, what: str, got: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> bool:
-        scale = wanted.abs().max().clamp_min(1e-30)
-        error = float((got - wanted).abs().max() / scale)
-        good = error <= tolerance  # a NaN is no agreement
-        print(f"  {'ok ' if good else 'BAD'} {what}: relative error {error:.1e}", flush=True)
-        if not good:
-            self.failures.append(f"{what}: relative error {error:.1e}, allowed {tolerance:.0e}")
-        return good
-
-    def add(
-        self, what: str, size: str, seconds: float, plain: float = float("nan"),
-        moved: float = float("nan"), note: str = "",
-    ) -> None:  # fmt: skip
-        """``moved`` bytes from and to memory; no figure of speed is given without a card."""
-        row: dict[str, Any] = dict.fromkeys(FIELDS, "")
-        row |= {"what": what, "size": size, "note": note}
-        if CARD:
-            row |= {"ms": f"{1e3 * seconds:.3f}"}
-            if plain == plain:
-                row |= {"plain_ms": f"{1e3 * plain:.3f}"}
-            if moved == moved:
-                row |= {
-                    "gb": f"{moved / 1e9:.3f}",
-                    "gb_per_s": f"{moved / seconds / 1e9:.0f}",
-                    "share": f"{moved / seconds / self.copy:.0%}",
-                }
-        self.rows.append(row)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton, not imported yet, reads it then
     report = Report()
     name = torch.cuda.get_device_name() if CARD else "no CUDA device"
-    print(f"device: {name}; torch {torch.__version__}, {_triton_version()}, {platform.machine()}")
+    print(f"device: {name}; torch {torch.__version__}, {triton_version()}, {platform.machine()}")
     if not CARD:
         print("No card: kernels run in Triton's interpreter at tiny sizes. Numbers are checked;")
         print("nothing is said about speed.")
@@ -109,20 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
                 torch.cuda.empty_cache()
         if not options.quick:
             _sweeps(report, began)
-    _write(report, name, options.folder)
+    write(report, name, options.folder)
     for failure in report.failures:
         print(f"FAILED {failure}")
     print(f"\n{name}; {time.perf_counter() - began:.0f} s in all; {len(report.failures)} failures")
-    _print(report.rows)
+    print_table(report.rows)
     return 1 if report.failures else 0
-
-
-def _triton_version() -> str:
-    if not kernels.has_triton():
-        return "no triton"
-    import triton
-
-    return f"triton {triton.__version__}"
 
 
 def _interpreter() -> bool:
@@ -321,7 +271,8 @@ def _gram(report: Report) -> None:
 def _cell(
     map: str, d: int, n: int, depth: int = 1, trials: int = 10, **more: Any
 ) -> dict[str, Any]:
-    fixed = {"dataset": "synthetic", "words": 1, "positions": "first", "seed": 2024}
+    fixed = {"sweep": "check", "dataset": "synthetic", "words": 1, "positions": "first"}
+    fixed |= {"seed": 2024, "search": "power", "precision": "float32"}
     return {"map": map, "d": d, "n": n, "depth": depth, "trials": trials, **fixed, **more}
 
 
@@ -334,8 +285,8 @@ def _devices_agree(report: Report) -> None:
     for name, d, n, depth in sizes:
         cell = _cell(name, d, n, depth, **small)
         with _plain():
-            wanted, _ = run_cell(cell, None, "cpu")
-        got, _ = run_cell(cell, None, DEVICE)
+            wanted, _ = run(cell, {}, "cpu")
+        got, _ = run(cell, {}, DEVICE)
         for key in ("sup", "norm"):
             tolerance = AGREE if key == "sup" else TOLERANCE
             report.check(
@@ -371,7 +322,7 @@ def _sweeps(report: Report, began: float) -> None:
         for d, n, depth in points:
             if time.perf_counter() - began > LIMIT:
                 break
-            arrays, _ = run_cell(_cell(name, d, n, depth, **small), None, DEVICE)
+            arrays, _ = run(_cell(name, d, n, depth, **small), {}, DEVICE)
             finite &= bool((arrays["sup"] > 0).all() and (arrays["sup"] < 1e3).all())
             done += 1
         seconds = time.perf_counter() - start
@@ -383,29 +334,6 @@ def _sweeps(report: Report, began: float) -> None:
         print(f"sweep {name}: {done} of {len(points)} cells", flush=True)
     note = f"target {TARGET_SECONDS:.0f} s" if CARD else ""
     report.add("paper sweeps", "Figures 2 and 3", total, note=note)
-
-
-def _write(report: Report, name: str, folder: Path) -> None:
-    """Append to gpu.csv what was measured on a card."""
-    if not CARD:
-        return
-    path = folder / "gpu.csv"
-    versions = f"torch {torch.__version__}, {_triton_version()}, wordsens {wordsens.__version__}"
-    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    fresh = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        if fresh:
-            writer.writeheader()
-        for row in report.rows:
-            writer.writerow(row | {"date": date, "device": f"{name}, {versions}"})
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    shown = FIELDS[2:]
-    widths = {k: max(len(k), *(len(str(row[k])) for row in rows)) for k in shown}
-    for row in [dict(zip(shown, shown, strict=True)), *rows]:
-        print("  ".join(str(row[k]).ljust(widths[k]) for k in shown).rstrip())
 
 
 if __name__ == "__main__":

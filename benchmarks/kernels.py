@@ -28,7 +28,7 @@ from triton.backends.compiler import GPUTarget
 import wordsens
 from wordsens.kernels import attention_triton, orthogonal_triton, vocabulary_triton
 from wordsens.maps import position_sets
-from wordsens.maps.attention import AttentionView
+from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.raf import RandomAttentionFeatures
 
 TYPES = {torch.float32: "*fp32", torch.int64: "*i64"}
@@ -84,7 +84,7 @@ def launches() -> list[tuple[Any, dict[str, Any]]]:
                     v = seen.tokens[:, :, None].expand(1, 1, candidates, 1, d)
                     assert isinstance(seen, AttentionView)
                     with _planned(large):
-                        attention_triton.value_and_grad(seen, v)
+                        attention_triton.value_and_grad(seen.constants, v)
         for count in (1, 8, 32):
             x, basis = torch.zeros(1, count, 512), torch.zeros(1, 48, 512)
             orthogonal_triton.sweep(x, basis)

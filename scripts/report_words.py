@@ -3,7 +3,7 @@
 from wordsens.scripting import job, torch_device
 
 with job(snakemake):
-    from wordsens.experiments.report_words import report_words
+    from wordsens.report.words import report_words
     from wordsens.results import write_table
 
     table = report_words(

@@ -10,8 +10,8 @@ with job(snakemake):
 
     from wordsens.data.folders import read_asset
     from wordsens.data.embeddings import open_embeddings
-    from wordsens.experiments.report import page
     from wordsens.files import replacing, write_text
+    from wordsens.report.page import page
     from wordsens.results import read_table
 
     folder = Path(snakemake.output.page).parent

@@ -10,7 +10,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from wordsens.config import MAP_KEYS, RESERVED, ConfigError, load
+from wordsens.config import ConfigError, load
+from wordsens.config.assembly import assembled
+from wordsens.config.cross import RULES, reserved
+from wordsens.maps import declared
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
@@ -37,7 +40,7 @@ def mistakes(changes: dict[str, Any]) -> list[str]:
 
 
 def test_schema_is_valid_and_closed_everywhere() -> None:
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    schema = assembled(SCHEMA)
     Draft202012Validator.check_schema(schema)
 
     def objects(node: Any):
@@ -64,10 +67,10 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         files.append(ROOT / "workflow" / "presets" / f"{preset}.yaml")
         update_config(config, yaml.safe_load(files[1].read_text(encoding="utf-8")))
     loaded = load(config, files, SCHEMA)
-    assert loaded.sweeps["rf"].shared["trials"] == 10
+    assert loaded.study("rf").shared["trials"] == 10
     if preset:
-        assert loaded.sweeps["raf"].axes["n"] == [10, 20, 50, 100, 150, 200, 250]
-        assert loaded.sweeps["rf"].axes["d"] == [192, 384, 768]
+        assert loaded.study("raf").values("n") == [10, 20, 50, 100, 150, 200, 250]
+        assert loaded.study("rf").values("d") == [192, 384, 768]
 
 
 @pytest.mark.parametrize(
@@ -185,9 +188,9 @@ def test_defaults_come_from_the_schema() -> None:
         "sweeps": {"s": {"map": "rf", "dataset": "g", "d": [4], "n": [6]}},
     }
     loaded = load(minimal, [], SCHEMA)
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    schema = assembled(SCHEMA)
     assert loaded.seed == schema["properties"]["seed"]["default"]
-    cell = loaded.sweeps["s"].cell(loaded.seed, d=4, n=6, depth=1, words=1)
+    cell = loaded.study("s").cell(loaded, {"d": 4, "n": 6, "depth": 1, "words": 1})
     assert cell == {
         "sweep": "s",
         "seed": 0,
@@ -210,17 +213,17 @@ def test_defaults_come_from_the_schema() -> None:
 
 def test_a_cell_carries_only_keys_of_its_map() -> None:
     loaded = load(DEFAULT, [], SCHEMA)
-    for sweep in loaded.sweeps.values():
-        for key, maps in MAP_KEYS.items():
-            if key != "depth" and sweep.shared["map"] not in maps:
-                assert key not in sweep.shared
+    options = set().union(*(each.options for each in declared().values()))
+    for sweep in loaded.studies["sensitivity"].values():
+        own = set(declared()[sweep.settings["map"]].options)
+        assert options & set(sweep.shared) == own - {"depth"}
 
 
 def test_another_value_on_an_axis_leaves_other_cells_as_they_are() -> None:
     before = load(DEFAULT, [], SCHEMA)
     after = load(changed({"sweeps.rf.n": [10, 20]}), [], SCHEMA)
     point = {"d": 96, "n": 10, "depth": 1, "words": 1}
-    assert before.sweeps["rf"].cell(1, **point) == after.sweeps["rf"].cell(1, **point)
+    assert before.study("rf").cell(before, point) == after.study("rf").cell(after, point)
 
 
 def test_names_of_tables_are_used_once() -> None:
@@ -232,9 +235,9 @@ def test_names_of_tables_are_used_once() -> None:
 
 def test_vocabulary_cells_and_their_defaults() -> None:
     loaded = load(DEFAULT, [], SCHEMA)
-    study = loaded.vocabulary["relu_raf_vocabulary"]
+    study = loaded.study("relu_raf_vocabulary")
     assert study.points() == [{"d": 384, "n": n} for n in (10, 50, 250)]
-    cell = study.cell(loaded.seed, d=384, n=50)
+    cell = study.cell(loaded, {"d": 384, "n": 50})
     assert cell == {
         "study": "relu_raf_vocabulary",
         "seed": 2024,
@@ -255,10 +258,10 @@ def test_vocabulary_cells_and_their_defaults() -> None:
 
 def test_layers_cells_spell_weights_and_n() -> None:
     loaded = load(DEFAULT, [], SCHEMA)
-    study = loaded.layers["trained_layers"]
+    study = loaded.study("trained_layers")
     assert study.points()[0] == {"weights": "pretrained", "n": 10}
-    assert len(study.points()) == 2 * len(study.axes["n"])
-    cell = study.cell(loaded.seed, weights="random", n=25)
+    assert len(study.points()) == 2 * len(study.values("n"))
+    cell = study.cell(loaded, {"weights": "random", "n": 25})
     assert cell["study"] == "trained_layers"
     assert (cell["weights"], cell["n"]) == ("random", 25)
     assert cell["perturb"] == "layer0"
@@ -298,8 +301,8 @@ def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -
     assert loaded.report == "own_tiny_bert"
     assert loaded.corpora["own_tiny_bert"].settings["labelled"] is False
     assert loaded.datasets["own_tiny_bert"].settings["tokens"] == 12
-    assert loaded.layers["own_tiny_bert_layers"].axes["n"] == [8, 12]
-    assert loaded.vocabulary["own_tiny_bert_vocabulary"].axes["d"] == [16]
+    assert loaded.study("own_tiny_bert_layers").values("n") == [8, 12]
+    assert loaded.study("own_tiny_bert_vocabulary").values("d") == [16]
     kinds = [name for name in loaded.figures if name.startswith("own_tiny_bert_")]
     assert len(kinds) == 4
     assert not any(loaded.figures[name].default for name in kinds)
@@ -330,4 +333,5 @@ def test_reserved_names_are_the_rules() -> None:
         for line in file.read_text(encoding="utf-8").splitlines()
         if line.startswith("rule ")
     }
-    assert set(RESERVED) == rules
+    assert set(RULES) == rules
+    assert reserved() > {*rules, "sensitivity_cell", "sensitivity_table", "prompts_table"}

@@ -116,22 +116,28 @@ import sys
 from wordsens import progress
 from wordsens.progress import track
 progress.FIRST = progress.INTERVAL = 0.0
-from wordsens.experiments import generalization, sensitivity
+from wordsens.studies.generalization import cell as generalization
+from wordsens.studies.sensitivity import cell as sensitivity
+from tests.studies.cells import complete
 common = {"dataset": "synthetic", "n": 4, "d": 6, "trials": 2, "seed": 1}
 for run, cell in (
     (sensitivity, {"map": "raf", "depth": 1, "words": 1, "positions": "all", "steps": 5}),
     (sensitivity, {"map": "rf", "words": 1, "positions": "first", "search": "published"}),
     (generalization, {"map": "raf", "N": 6}),
-    (generalization, {"map": "rf", "N": 6, "search": "thorough"}),
+    (generalization, {"map": "rf", "N": 6}),
 ):
-    plain = run.run_cell(common | cell, None, "cpu")[0]
+    cell = complete(run.__name__.split(".")[-2], **common, **cell)
+    plain = run.run(cell, {}, "cpu")[0]
     with track("cell", 2, "trials"):
-        spoken = run.run_cell(common | cell, None, "cpu")[0]
+        spoken = run.run(cell, {}, "cpu")[0]
         print(f"end {progress._current.get().position}", file=sys.stderr)
     same = all((plain[k] == spoken[k]).all() for k in ("sup", "value") if k in plain)
     print(f"same {same}", file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    root = Path(__file__).resolve().parents[1]  # from which tests.… is imported
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+    )
     parts = re.split(r"same (\w+)\n", done.stderr)
     assert parts[1::2] == ["True"] * 4
     for said in parts[:-1:2]:

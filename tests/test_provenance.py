@@ -11,6 +11,7 @@ import pytest
 
 from wordsens import provenance
 
+CELL = "wordsens.studies.sensitivity.cell"
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
@@ -77,8 +78,8 @@ def test_unknown_module() -> None:
 
 
 def test_cell_script_reaches_the_maps_but_not_the_figures() -> None:
-    reached = provenance.sources(SCRIPTS / "sensitivity_cell.py")
-    assert {"wordsens.experiments.sensitivity", "wordsens.maps", "wordsens.randomness"} <= set(
+    reached = provenance.sources(SCRIPTS / "cell.py", CELL)
+    assert {"wordsens.studies.sensitivity.cell", "wordsens.maps", "wordsens.randomness"} <= set(
         reached
     )
     assert not [
@@ -89,38 +90,82 @@ def test_cell_script_reaches_the_maps_but_not_the_figures() -> None:
 @pytest.mark.parametrize(
     ("map", "reached", "not_reached"),
     [
-        ("rf", {"random_features"}, {"attention", "raf", "qkv"}),
-        ("raf", {"raf", "attention"}, {"qkv"}),
+        ("rf", {"random_features"}, {"attention.view", "raf", "qkv"}),
+        ("raf", {"raf", "attention.view"}, {"qkv", "random_features"}),
     ],
 )
 def test_a_cell_depends_on_its_own_map(map: str, reached: set, not_reached: set) -> None:
-    found = set(provenance.sources(SCRIPTS / "sensitivity_cell.py", map=map))
+    found = set(provenance.sources(SCRIPTS / "cell.py", CELL, map=map))
     assert {f"wordsens.maps.{name}" for name in reached} <= found
     assert not {f"wordsens.maps.{name}" for name in not_reached} & found
     assert {"wordsens.maps", "wordsens.maps.base", "wordsens.search.ascent"} <= found
 
 
+def test_attention_does_not_depend_on_gaussian_matrices() -> None:
+    """An edit of gaussian/lazy.py makes no cell of raf anew, whatever study it is in."""
+    for study in ("sensitivity", "generalization", "vocabulary"):
+        cell = f"wordsens.studies.{study}.cell"
+        found = set(provenance.sources(SCRIPTS / "cell.py", cell, map="raf"))
+        assert not [x for x in found if x.startswith(("wordsens.gaussian", "wordsens.theory"))]
+        assert "wordsens.gaussian.lazy" in provenance.sources(cell, map="rf")
+
+
 def test_a_map_that_is_not_found_depends_on_all(package: Path) -> None:
     (package / "maps" / "raf.py").write_text('class R:\n    name: str = "raf"\n')
     (package / "maps" / "other.py").write_text('class O:\n    name = "other"\n')
-    (package / "maps" / "__init__.py").write_text("from wordsens.maps import other, raf\n")
-    (package / "cell.py").write_text("import wordsens.maps\n")
+    (package / "maps" / "registry.py").write_text("from wordsens.maps import other, raf\n")
+    (package / "cell.py").write_text("import wordsens.maps.registry\n")
     provenance._read.cache_clear()
     provenance._class_names.cache_clear()
-    of = {map: provenance.sources("wordsens.cell", map=map) for map in ("raf", "unknown")}
+    of = {map: provenance.sources("wordsens.cell", map=map) for map in ("raf", "unknown", "")}
     provenance._class_names.cache_clear()
     assert "wordsens.maps.other" not in of["raf"]
     assert {"wordsens.maps.other", "wordsens.maps.raf"} <= set(of["unknown"])
+    assert not {"wordsens.maps.other", "wordsens.maps.raf"} & set(of[""])
 
 
-def test_figure_script_depends_on_every_kind_of_figure() -> None:
-    assert "wordsens.figures.positions" in provenance.sources(SCRIPTS / "figure.py")
+def test_a_map_of_a_users_own_counts_with_its_file_and_what_that_imports(
+    package: Path, tmp_path: Path
+) -> None:
+    for name in ("raf", "other"):
+        (package / "maps" / f"{name}.py").write_text(f'class M:\n    name = "{name}"\n')
+    (package / "maps" / "registry.py").write_text("from wordsens.maps import other, raf\n")
+    (package / "cell.py").write_text("import wordsens.maps.registry\n")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = 'from wordsens.maps.raf import M\nclass Mine(M):\n    name = "mine"\n'
+    (mine / "__init__.py").write_text(text)
+    (mine / "helper.py").write_text("x = 1\n")
+
+    def marked(**options: object) -> str:
+        provenance._read.cache_clear()
+        provenance._class_names.cache_clear()
+        return provenance.fingerprint("wordsens.cell", **options)  # type: ignore[arg-type]
+
+    before, without = marked(map="mine", extra=[mine]), marked(map="mine")
+    reached = provenance.sources("wordsens.cell", map="mine", extra=[mine])
+    assert {"mine/__init__.py", "mine/helper.py", "wordsens.maps.raf"} <= set(reached)
+    assert "wordsens.maps.other" not in reached
+    assert before != without
+    (package / "maps" / "other.py").write_text('class M:\n    name = "other"\n\nx = 1\n')
+    assert marked(map="mine", extra=[mine]) == before
+    (mine / "helper.py").write_text("x = 2\n")
+    assert marked(map="mine", extra=[mine]) != before
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        provenance.fingerprint("wordsens.cell", extra=[tmp_path / "nowhere"])
+
+
+def test_a_figure_depends_on_its_own_kind_alone() -> None:
+    kind = "wordsens.studies.sensitivity.figures.positions"
+    found = provenance.sources(SCRIPTS / "figure.py", kind)
+    assert {kind, "wordsens.figures.style", "wordsens.figures.captions"} <= set(found)
+    assert not [name for name in found if name.endswith((".context_length", ".cell", ".search"))]
 
 
 def test_fast_and_imports_nothing() -> None:
     code = (
         "import sys; from wordsens.provenance import fingerprint; before = set(sys.modules);"
-        f"fingerprint({str(SCRIPTS / 'sensitivity_cell.py')!r});"
+        f"fingerprint({str(SCRIPTS / 'cell.py')!r}, {CELL!r});"
         "assert not {m for m in set(sys.modules) - before if m.startswith('wordsens')};"
         "assert 'torch' not in sys.modules"
     )

@@ -17,21 +17,19 @@ cutoff where K is singular to working precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from wordsens.errors import UserError
+from wordsens.gram import float64_columns, gram
 from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
-from wordsens.search.losses import effort_for, published_descent, search_losses
+from wordsens.search.losses import search_losses
 
 if TYPE_CHECKING:
     from wordsens.maps import FeatureMap
-
-CHUNK_BYTES = 1 << 24  # features converted to float64, or samples mapped, at once
-PANEL = 256  # rows of K computed together; only its lower half is
 
 
 class GramFactor:
@@ -103,14 +101,14 @@ class LeastSquares:
     def times(self, vector: torch.Tensor) -> torch.Tensor:
         """Φ vector (N,), for a vector (p,)."""
         found = vector.new_zeros(len(self.Phi))
-        for columns, part in _float64_columns(self.Phi):
+        for columns, part in float64_columns(self.Phi):
             found += part @ vector[columns]
         return found
 
     def transposed(self, vector: torch.Tensor) -> torch.Tensor:
         """Φᵀ vector (p,), for a vector (N,)."""
         found = vector.new_empty(self.Phi.shape[1])
-        for columns, part in _float64_columns(self.Phi):
+        for columns, part in float64_columns(self.Phi):
             found[columns] = vector @ part
         return found
 
@@ -173,7 +171,7 @@ class Model:
         """f(X, θ*), (...) for X (..., n, d)."""
         X = torch.as_tensor(X)
         flat = X.reshape(-1, *X.shape[-2:])
-        return (feature_rows(self.map, flat).to(torch.float64) @ self.theta).reshape(X.shape[:-2])
+        return (self.map.rows(flat).to(torch.float64) @ self.theta).reshape(X.shape[:-2])
 
     def evaluate(
         self, x: Any, y: float, delta: Any, position: int | Sequence[int] = 0
@@ -238,13 +236,13 @@ class Model:
         view = self.map.view(
             sample[None], position_sets([chosen], sample.shape[0]).to(sample.device)
         )
-        effort = effort_for(self.map.name, *sample.shape)
+        effort = self.map.loss_effort_for(*sample.shape)
         found = search_losses(
             view,
             around,
             parsed,
             [Stream(seed, "search")],
-            schedule=published_descent(self.map.name, sample.shape[0]),
+            schedule=self.map.published_descent(sample.shape[0]),
             effort=effort if starts is None else replace(effort, starts=starts),
             method=method,
         )
@@ -269,7 +267,7 @@ class Model:
             raise UserError(f"x has shape {tuple(sample.shape)}; one sample is (n, d)")
         if not math.isfinite(y):
             raise UserError(f"y = {y} is no label; give a number, −1 or 1 as a rule")
-        return self.solution.around(feature_rows(self.map, sample[None])[0], y)
+        return self.solution.around(self.map.rows(sample[None])[0], y)
 
 
 def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
@@ -292,7 +290,7 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
         raise UserError(f"Y has {len(labels)} labels for {len(X)} samples; give one each")
     if not labels.isfinite().all():
         raise UserError("Y holds nan or inf; labels are numbers, −1 and 1 as a rule")
-    Phi = feature_rows(map, X)
+    Phi = map.rows(X)
     if not Phi.isfinite().all():
         raise UserError("X has samples whose features are not finite; look for nan or inf in X")
     start = None
@@ -301,43 +299,6 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
         if len(start) != Phi.shape[1]:
             raise UserError(f"theta0 has {len(start)} entries; the map has p = {Phi.shape[1]}")
     return Model(map, LeastSquares(Phi, labels, start))
-
-
-def feature_rows(map: FeatureMap, X: torch.Tensor) -> torch.Tensor:
-    """φ of samples X (N, n, d) as rows (N, p), a few samples at a time."""
-    at_once = max(1, CHUNK_BYTES // (8 * X[0].numel() * X.element_size()))
-    Phi: torch.Tensor | None = None
-    for first in range(0, len(X), at_once):
-        part = map.features(X[first : first + at_once]).flatten(1)
-        if Phi is None:
-            Phi = part.new_empty(len(X), part.shape[1])
-        Phi[first : first + at_once] = part
-    assert Phi is not None
-    return Phi
-
-
-def gram(Phi: torch.Tensor) -> torch.Tensor:
-    """ΦΦᵀ (N, N) in float64, summed over pieces of Φ's columns."""
-    N = len(Phi)
-    K = torch.zeros(N, N, dtype=torch.float64, device=Phi.device)
-    for _, part in _float64_columns(Phi):
-        for first in range(0, N, PANEL):
-            last = min(first + PANEL, N)
-            K[first:last, :last].addmm_(part[first:last], part[:last].mT)
-    return K.tril() + K.tril(-1).mT
-
-
-def _float64_columns(Phi: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Φ in float64, piece by piece: (slice of columns, Φ[:, columns]).
-
-    The pieces share one buffer: fresh memory of that size costs more than the conversion.
-    """
-    N, p = Phi.shape
-    width = min(p, max(1, CHUNK_BYTES // (8 * N)))
-    buffer = torch.empty(N, width, dtype=torch.float64, device=Phi.device)
-    for first in range(0, p, width):
-        columns = slice(first, min(first + width, p))
-        yield columns, buffer[:, : columns.stop - first].copy_(Phi[:, columns])
 
 
 def _twins(K: torch.Tensor, Y: torch.Tensor) -> tuple[int, list[tuple[int, int]]]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-import torch
+from wordsens.deferred import torch
 
-Pullback = Callable[[torch.Tensor], torch.Tensor]
+Pullback = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 class OneTokenView(ABC):

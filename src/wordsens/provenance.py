@@ -8,45 +8,59 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 PACKAGE = "wordsens"
-MAPS = "wordsens.maps"  # whose package file is the registry of maps
-# What no result can depend on: the package's own file only forwards names, progress only speaks.
-WITHOUT_EFFECT = (PACKAGE, "wordsens.progress")
+MAPS = "wordsens.maps"
+REGISTRY = "wordsens.maps.registry"  # which imports the modules that define a map
+# What no result can depend on: the package's own file only forwards names, progress only speaks,
+# and plugins count with their own content.
+WITHOUT_EFFECT = (PACKAGE, "wordsens.progress", "wordsens.plugins")
+STUDIES = "wordsens.studies"  # what lies directly in it declares; what computes lies deeper
 ROOT = Path(__file__).resolve().parent
 
 
-def fingerprint(*entries: str | Path, map: str | None = None) -> str:
+def fingerprint(
+    *entries: str | Path, map: str | None = None, extra: Iterable[str | Path] = ()
+) -> str:
     """A short sha256 over the sources of everything the entries import from wordsens.
 
-    An entry is a dotted module name ("wordsens.experiments.sensitivity") or the path of a script.
+    An entry is a dotted module name ("wordsens.studies.sensitivity.cell") or the path of a script.
     Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
     A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
     dot ("wordsens.maps.") as an import of all below it, which covers registries that import by
-    name.  Modules ``WITHOUT_EFFECT`` on any result are left out.
+    name.  Modules ``WITHOUT_EFFECT`` on any result and declarations of studies are left out.
 
     With ``map``, code that uses the registry of maps uses that map alone: the modules of the
-    others count only where they are imported by their own names.
+    others count only where they are imported by their own names.  With ``map=""`` it uses none, as
+    what only reads the names of maps does.
+
+    ``extra`` are files and folders of a user's own: the content of their sources counts, and what
+    they import from wordsens.  A map that one of them defines is known by its name.
 
     Raises FileNotFoundError when an entry is no module or file.
     """
     digest = hashlib.sha256()
-    for label, path in sorted(_closure(entries, map).items()):
+    for label, path in sorted(_closure(entries, map, extra).items()):
         digest.update(f"{label}\0{_read(path)[0]}\0".encode())
     return digest.hexdigest()[:16]
 
 
-def sources(*entries: str | Path, map: str | None = None) -> list[str]:
-    """The names of the modules (and scripts) that the fingerprint of the entries covers."""
-    return sorted(_closure(entries, map))
+def sources(
+    *entries: str | Path, map: str | None = None, extra: Iterable[str | Path] = ()
+) -> list[str]:
+    """The names of the modules (and files) that the fingerprint of the entries covers."""
+    return sorted(_closure(entries, map, extra))
 
 
-def _closure(entries: tuple[str | Path, ...], map: str | None) -> dict[str, Path]:
+def _closure(
+    entries: tuple[str | Path, ...], map: str | None, extra: Iterable[str | Path]
+) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    waiting: list[tuple[str, Path]] = []
+    waiting = [file for path in extra for file in _own_files(Path(path))]
+    own_maps = {name for _, file in waiting for name in _class_names(file)}
     for entry in entries:
         if str(entry).endswith(".py"):
             waiting.append((Path(entry).name, Path(entry)))
@@ -56,17 +70,23 @@ def _closure(entries: tuple[str | Path, ...], map: str | None) -> dict[str, Path
         waiting += _files(str(entry))
     while waiting:
         name, path = waiting.pop()
-        if name in found or name in WITHOUT_EFFECT:
+        if name in found or name in WITHOUT_EFFECT or _declares(name):
             continue
         found[name] = path
         imports = _read(path)[1]
-        if map is not None and name == MAPS:
+        if map is not None and name == REGISTRY:
             homes = _homes_of_maps()
             others = {home for names in homes.values() for home in names}
-            imports = imports - others | homes.get(map, others)
+            known = map == "" or map in own_maps
+            imports = imports - others | homes.get(map, set() if known else others)
         for imported in imports:
             waiting += _files(imported)
     return found
+
+
+def _declares(name: str) -> bool:
+    """Whether a module only says what a kind of study is, from which jobs get whole parameters."""
+    return name == STUDIES or name.rpartition(".")[0] == STUDIES
 
 
 def _files(module: str) -> Iterator[tuple[str, Path]]:
@@ -90,13 +110,23 @@ def _module_file(module: str) -> Path | None:
     return None
 
 
-def _homes_of_maps() -> dict[str, frozenset[str]]:
+def _own_files(path: Path) -> list[tuple[str, Path]]:
+    """The sources of a file or folder outside the package, by names that tell them apart."""
+    if path.is_file():
+        return [(path.name, path)]
+    if not path.is_dir():
+        raise FileNotFoundError(f"no file or folder {path}")
+    files = sorted(path.rglob("*.py"))
+    return [(f"{path.name}/{file.relative_to(path).as_posix()}", file) for file in files]
+
+
+def _homes_of_maps() -> dict[str, set[str]]:
     """The modules that define a map, by its name: those with a class whose ``name`` is that."""
     homes: dict[str, set[str]] = {}
     for file in sorted(ROOT.joinpath(*MAPS.split(".")[1:]).glob("*.py")):
         for name in _class_names(file):
             homes.setdefault(name, set()).add(_module_name(file)[0])
-    return {name: frozenset(modules) for name, modules in homes.items()}
+    return homes
 
 
 @cache

@@ -36,7 +36,7 @@ th, td {{ padding: 2px 9px; text-align: left; white-space: nowrap; border-bottom
 # Attributes that say how a file was made, not where its cell lies in the sweep.
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
 # What a cell's path says of it, such as d~96.
-_POINT = re.compile(r"(?:^|/)(\w+)~(\w+)")
+_POINT = re.compile(r"(?:^|/)(\w+)~([^/]+?)(?=/|\.h5$)")
 _FIRST = ("sweep", "map", "dataset", "d", "n", "depth", "words")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +23,7 @@ def generator() -> ModuleType:
 
 @pytest.fixture
 def schema(generator: ModuleType) -> dict:
-    return yaml.safe_load(generator.SCHEMA.read_text("utf-8"))
+    return generator.assembled(generator.SCHEMA)
 
 
 def test_page_is_up_to_date(generator: ModuleType, schema: dict) -> None:

@@ -15,8 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.figures.drawing import draw
 from wordsens.errors import UserError
-from wordsens.figures import context_length, draw, positions, summary, words
+from wordsens.figures import summary
+from wordsens.studies.sensitivity.figures import context_length, positions, words
 
 LENGTHS = (10, 50, 250)
 POINT = ["sweep", "map", "d", "depth", "n", "words"]
@@ -204,7 +206,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     stem = tmp_path / "figure"
     with pytest.raises(UserError, match=r"'pie': allowed are context_length"):
         draw("pie", {"a": table("rf")}, {}, stem)
-    with pytest.raises(UserError, match="no table of sweep 'b'"):
+    with pytest.raises(UserError, match="no table of 'b'"):
         draw("words", {"a": table("rf")}, {"sweeps": ["a", "b"]}, stem)
     with pytest.raises(UserError, match="column 'sup' is missing"):
         draw("words", {"a": table("rf").drop(columns="sup")}, {}, stem)

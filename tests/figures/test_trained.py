@@ -13,8 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.figures.drawing import draw
 from wordsens.errors import UserError
-from wordsens.figures import attention, attraction, draw, layers
+from wordsens.studies.attention.figures import attention
+from wordsens.studies.attraction.figures import attraction
+from wordsens.studies.layers.figures import layers
 
 
 def layers_table(depth: int = 3) -> pd.DataFrame:

@@ -1,102 +1,22 @@
-"""Properties of every Gaussian matrix, stored or lazy, in both precisions."""
+"""The suite of Gaussian matrices, for every kind of them."""
 
-import pytest
 import torch
 
 from wordsens.gaussian import Columns, DenseGaussian, LazyGaussian
-from wordsens.randomness import Stream
-
-ROWS, COLUMNS, BATCH = 60, 45, 3
+from wordsens.testing import GaussianConformance
 
 
-def streams(seed=0, batch=BATCH):
-    return [Stream(seed, "V", trial=t) for t in range(batch)]
+class TestDense(GaussianConformance):
+    def make(self, rows, columns, streams, **options):
+        return DenseGaussian.draw(rows, columns, streams, **options)
 
 
-def columns_of_lazy(rows, columns, named, **options):
-    return Columns(LazyGaussian(rows, columns + 7, named, **options), torch.arange(3, columns + 3))
+class TestLazy(GaussianConformance):
+    def make(self, rows, columns, streams, **options):
+        return LazyGaussian(rows, columns, streams, **options)
 
 
-KINDS = {
-    "dense": lambda *args, **options: DenseGaussian.draw(*args, **options),
-    "lazy": LazyGaussian,
-    "columns": columns_of_lazy,
-}
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return KINDS[request.param]
-
-
-@pytest.fixture(params=[torch.float64, torch.float32], ids=["float64", "float32"])
-def dtype(request):
-    return request.param
-
-
-def tolerance(dtype):
-    return 1e-11 if dtype == torch.float64 else 5e-4
-
-
-def ask(V, rounds=12, seed=1):
-    """Mixed queries of both sides, single vectors and blocks, some repeated."""
-    g = torch.Generator().manual_seed(seed)
-    right, left = [], []
-    for i in range(rounds):
-        h = torch.randn(V.batch, 1 + i % 3, V.columns, generator=g, dtype=torch.float64).to(V.dtype)
-        u = torch.randn(V.batch, 1 + i % 2, V.rows, generator=g, dtype=torch.float64).to(V.dtype)
-        if i % 4 == 3:
-            h[:, 0] = right[0][0][:, 0] * 2
-        right.append((h, V.matvec(h)))
-        left.append((u, V.rmatvec(u)))
-    return right, left
-
-
-def test_adjoint_identity(kind, dtype):
-    right, left = ask(kind(ROWS, COLUMNS, streams(), dtype=dtype))
-    for h, Vh in right:
-        for u, Vu in left:
-            a, b = Vh @ u.mT, h @ Vu.mT
-            assert (a - b).abs().max() <= tolerance(dtype) * ROWS
-
-
-def test_linearity_and_repeatability(kind, dtype):
-    V = kind(ROWS, COLUMNS, streams(), dtype=dtype)
-    right, left = ask(V)
-    h, Vh = right[2]
-    assert torch.allclose(V.matvec(h), Vh, atol=tolerance(dtype))
-    (a, Va), (b, Vb) = right[0], right[3]
-    mix = 2 * a[:, :1] - 3 * b[:, :1]
-    wanted = 2 * Va[:, :1] - 3 * Vb[:, :1]
-    assert torch.allclose(V.matvec(mix), wanted, atol=20 * tolerance(dtype))
-    u, Vu = left[-1]
-    assert torch.allclose(V.rmatvec(u), Vu, atol=tolerance(dtype))
-
-
-def test_a_matrix_does_not_depend_on_its_companions(kind, dtype):
-    many, _ = ask(kind(ROWS, COLUMNS, streams(), dtype=dtype))
-    g_many = [answer[1:2] for _, answer in many]
-    alone = kind(ROWS, COLUMNS, streams()[1:2], dtype=dtype)
-    questions, others = ask(kind(ROWS, COLUMNS, streams(), dtype=dtype))
-    for (h, _), (u, _), wanted in zip(questions, others, g_many, strict=True):
-        assert torch.allclose(alone.matvec(h[1:2]), wanted, atol=tolerance(dtype))
-        alone.rmatvec(u[1:2])
-
-
-def test_autograd_is_the_transpose_product(kind):
-    V = kind(ROWS, COLUMNS, streams())
-    h = torch.randn(BATCH, 2, COLUMNS, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(BATCH, 2, ROWS, dtype=torch.float64)
-    (V(h) * weight).sum().backward()
-    assert torch.allclose(h.grad, V.rmatvec(weight), atol=1e-11)
-
-
-def test_norm_bound_holds(kind):
-    V = kind(ROWS, COLUMNS, streams())
-    whole = V.matvec(torch.eye(COLUMNS, dtype=torch.float64).expand(BATCH, -1, -1)).mT
-    assert (torch.linalg.matrix_norm(whole, ord=2) <= V.norm_bound() * (1 + 1e-12)).all()
-
-
-def test_a_zero_vector_has_a_zero_image(kind):
-    V = kind(ROWS, COLUMNS, streams())
-    assert V.matvec(torch.zeros(BATCH, 1, COLUMNS, dtype=torch.float64)).abs().max() == 0
+class TestColumnsOfLazy(GaussianConformance):
+    def make(self, rows, columns, streams, **options):
+        whole = LazyGaussian(rows, columns + 7, streams, **options)
+        return Columns(whole, torch.arange(3, columns + 3))

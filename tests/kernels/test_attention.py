@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import wordsens
-from wordsens.kernels import attention
 from wordsens.maps import position_sets
 
 triton_step = pytest.importorskip("wordsens.kernels.attention_triton")
@@ -60,8 +59,8 @@ def compare(map, X, sets, starts, sharpness=1.0, seed=1, tolerance=2e-5):
         delta[:, :, 1] = 0  # no change at all
     view = map.view(X, chosen)
     v = (view.tokens[:, :, None] + delta).float().double()
-    value, grad = attention.value_and_grad(view, v, sharpness)
-    low = cast(map, torch.float32).view(X.to(DEVICE, torch.float32), chosen.to(DEVICE))
+    value, grad = view.plain_step(v, sharpness)
+    low = cast(map, torch.float32).view(X.to(DEVICE, torch.float32), chosen.to(DEVICE)).constants
     got, got_grad = triton_step.value_and_grad(low, v.to(DEVICE, torch.float32), sharpness)
     assert got.shape == value.shape
     assert got_grad.shape == grad.shape
@@ -132,9 +131,9 @@ def test_weights_shared_by_all_samples():
     sets = position_sets([[2]], 9)
     view = plain.view(compare_shared, sets)
     v = view.tokens[:, :, None] + 0.3
-    value, grad = attention.value_and_grad(view, v)
+    value, grad = view.plain_step(v)
     low = type(plain)((map.query.matrix[0, 0].mT * 7**0.5).to(DEVICE, torch.float32))
-    seen = low.view(compare_shared.to(DEVICE, torch.float32), sets.to(DEVICE))
+    seen = low.view(compare_shared.to(DEVICE, torch.float32), sets.to(DEVICE)).constants
     got, got_grad = triton_step.value_and_grad(seen, v.to(DEVICE, torch.float32))
     assert torch.allclose(got.cpu().double(), value, rtol=1e-4)
     assert (got_grad.cpu() - grad).abs().max() <= 1e-4 * grad.abs().max()

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from tests.reliability import runs
-from wordsens.experiments import generalization, sensitivity
+from tests.studies.cells import complete
+from wordsens.studies.generalization import cell as generalization
+from wordsens.studies.sensitivity import cell as sensitivity
 
 
 def test_cores_order_folder_and_neighbours(
@@ -58,9 +60,7 @@ TOLERANCE = {"rf": 1e-5, "drf": 1e-4, "raf": 1e-4, "relu_raf": 1e-3, "qkv": 1e-4
 
 def measured(map: str, **changes: object) -> np.ndarray:
     cell = {**CELL, "map": map, "depth": 2 if map == "drf" else 1, "words": 1, **changes}
-    if map in ("rf", "drf"):
-        cell |= {"width": cell["n"] * cell["d"], "activation": "relu"}
-    return sensitivity.run_cell(cell, None, "cpu")[0]["sup"]
+    return sensitivity.run(complete("sensitivity", **cell), {}, "cpu")[0]["sup"]
 
 
 @pytest.mark.parametrize("map", TOLERANCE)
@@ -76,10 +76,11 @@ def test_batches(map: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_batches_of_studies(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = {**CELL, "map": "raf", "N": 9, "trials": 3, "losses": ["features"], "penalties": [0.0]}
-    together = generalization.run_cell(cell, None, "cpu")[0]
+    study = {**CELL, "map": "raf", "N": 9, "trials": 3, "losses": ["features"]}
+    cell = complete("generalization", **study)
+    together = generalization.run(cell, {}, "cpu")[0]
     monkeypatch.setattr(generalization, "CELL_BYTES", 1)
-    alone = generalization.run_cell(cell, None, "cpu")[0]
+    alone = generalization.run(cell, {}, "cpu")[0]
     for name in ("f_x", "norm", "condition"):
         np.testing.assert_array_equal(together[name], alone[name])
     np.testing.assert_allclose(alone["value"], together["value"], rtol=1e-3, atol=1e-6)

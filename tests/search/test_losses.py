@@ -11,7 +11,7 @@ from wordsens.glm import fit
 from wordsens.maps import position_sets
 from wordsens.randomness import Stream
 from wordsens.search.goals import LOSSES, Goal, Neighbourhood, evaluation, trade_off
-from wordsens.search.losses import effort_for, published_descent, search_losses
+from wordsens.search.losses import search_losses
 
 MAKERS = {"rf": {}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
 
@@ -33,8 +33,8 @@ def search(model, x, y, goals, method="spectral", seed=0):
         around,
         goals,
         [Stream(seed, "test")],
-        schedule=published_descent(model.map.name, len(x)),
-        effort=effort_for(model.map.name, *x.shape),
+        schedule=model.map.published_descent(len(x)),
+        effort=model.map.loss_effort_for(*x.shape),
         method=method,
     )
     return found, view, around
@@ -93,7 +93,7 @@ def test_subgradient_steps_find_what_spectral_ones_leave():
     for seed in range(4):
         model, x, y = trial("relu_raf", seed + 30, n=8, d=16)
         view = model.map.view(x[None], position_sets([[0]], len(x)))
-        effort = replace(effort_for("relu_raf", 40, 384), starts=4)
+        effort = replace(model.map.loss_effort_for(40, 384), starts=4)
         found = [
             search_losses(
                 view,
@@ -179,7 +179,7 @@ def test_batch_composition_changes_nothing(name):
             goals,
             [names[t] for t in chosen],
             schedule=(1.0, 10),
-            effort=effort_for(name, 6, 8),
+            effort=map_class(name).loss_effort_for(6, 8),
         ).value
 
     together, alone = run([0, 1, 2]), run([1])

@@ -100,12 +100,12 @@ def test_batch_composition_changes_nothing(name):
 
 @pytest.mark.parametrize("name", ["raf", "relu_raf"])
 def test_chunks_of_positions_change_nothing(name, monkeypatch):
-    from wordsens.maps import attention
+    from wordsens.maps.attention import view
 
     X = sample(9, 6, seed=4)
     map = wordsens.build_map(name, d=6, seed=0)
     whole = wordsens.word_sensitivity(map, X, positions="all", starts=6)
-    monkeypatch.setattr(attention, "WORKING_BYTES", 1)
+    monkeypatch.setattr(view, "WORKING_BYTES", 1)
     cut = wordsens.word_sensitivity(map, X, positions="all", starts=6)
     # the ridges of ReLU amplify the rounding of differently shaped products
     tolerance = 1e-2 if name == "relu_raf" else 1e-9
@@ -172,8 +172,8 @@ def test_what_is_no_sample_of_the_map_is_one_line(name, X, words):
     ("name", "options", "words"),
     [
         ("raf", {"d": 0}, "d = 0"),
-        ("raf", {"d": 4, "heads": 2}, "only for map qkv"),
-        ("raf", {"d": 4, "k": 8}, "only maps rf and drf"),
+        ("raf", {"d": 4, "heads": 2}, "only for qkv"),
+        ("raf", {"d": 4, "k": 8}, "only for rf and drf"),
         ("raf", {"d": 4, "dtype": torch.int64}, "float32 or torch.float64"),
         ("drf", {"n": 5, "d": 4, "depth": 0}, "depth = 0"),
         ("rf", {"n": 5, "d": 4, "k": 2.5}, "k = 2.5"),

@@ -46,7 +46,7 @@ def test_default_run_from_another_directory(folder: Path) -> None:
 def test_one_figure_runs_only_what_it_needs(folder: Path) -> None:
     jobs = planned(snakemake("-n", "figure2_rf", cwd=folder))
     assert jobs["sensitivity_cell"] == 18
-    assert jobs["sweep_table"] == jobs["draw_figure"] == 1
+    assert jobs["sensitivity_table"] == jobs["draw_figure"] == 1
 
 
 def test_discrete_words_run_one_cell_per_length(folder: Path) -> None:
@@ -103,12 +103,12 @@ def test_copy_in_a_path_with_a_space(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, copy)
     for name in ("workflow", "scripts", "envs", "profiles"):
         shutil.copytree(ROOT / name, copy / name)
-    assert planned(snakemake("-n", "tables", cwd=copy, copy=copy))["sweep_table"] == 11
+    assert planned(snakemake("-n", "tables", cwd=copy, copy=copy))["sensitivity_table"] == 11
     elsewhere = tmp_path / "else where"
     jobs = planned(
         snakemake("-n", "--directory", str(elsewhere), "tables", cwd=tmp_path, copy=copy)
     )
-    assert jobs["sweep_table"] == 11
+    assert jobs["sensitivity_table"] == 11
 
 
 @pytest.mark.parametrize("preset", ["paper", "paper-synthetic"])

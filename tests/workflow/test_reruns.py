@@ -81,7 +81,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 
 ERRORS = {"generalization_cell": 1, "generalization_table": 1, "draw_figure": 1}
-LENGTHS = {"sensitivity_cell": 5, "sweep_table": 2, "draw_figure": 1}
+LENGTHS = {"sensitivity_cell": 5, "sensitivity_table": 2, "draw_figure": 1}
 ALL = {**LENGTHS, **ERRORS, "draw_figure": 2}
 
 
@@ -91,9 +91,15 @@ ALL = {**LENGTHS, **ERRORS, "draw_figure": 2}
         ("src/wordsens/figures/style.py", {"draw_figure": 2}),
         ("src/wordsens/search/ascent.py", ALL),
         ("src/wordsens/search/losses.py", ERRORS),
-        ("src/wordsens/experiments/sensitivity.py", LENGTHS),
-        ("src/wordsens/maps/attention.py", ALL | {"sensitivity_cell": 3, "sweep_table": 1}),
+        ("src/wordsens/studies/sensitivity/cell.py", LENGTHS),
+        (
+            "src/wordsens/maps/attention/view.py",
+            ALL | {"sensitivity_cell": 3, "sensitivity_table": 1},
+        ),
         ("src/wordsens/maps/qkv.py", {}),
+        ("src/wordsens/studies/generalization/figures/tradeoff.py", {}),
+        ("src/wordsens/studies/sensitivity/figures/context_length.py", {"draw_figure": 1}),
+        ("src/wordsens/studies/sensitivity/__init__.py", {}),
         ("src/wordsens/progress.py", {}),
         ("scripts/embed.py", {}),
     ],

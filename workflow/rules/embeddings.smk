@@ -1,4 +1,4 @@
-# Token embeddings of a corpus under an encoder.
+# Token embeddings of a corpus under an encoder, and the encoder's own vocabulary.
 
 
 rule embed:
@@ -33,3 +33,24 @@ rule embed:
         code=code("embed.py"),
     script:
         "../../scripts/embed.py"
+
+
+rule word_pieces:
+    input:
+        "results/assets/encoders/{encoder}",
+    output:
+        "results/assets/vocabularies/{encoder}.h5",
+    log:
+        "results/logs/word_pieces/{encoder}.log",
+    benchmark:
+        "results/benchmarks/word_pieces/{encoder}.tsv"
+    conda:
+        "../../envs/wordsens.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        code=code("word_pieces.py"),
+    script:
+        "../../scripts/word_pieces.py"

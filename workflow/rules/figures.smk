@@ -1,6 +1,12 @@
 # Figures from tables; each figure's name is a target.
 
 
+def drawing(kind):
+    """A fingerprint of the code behind a kind of figure."""
+    study = figure_kinds()[kind]
+    return code("figure.py", f"{study.__module__}.figures.{kind}", study=study)
+
+
 rule draw_figure:
     input:
         lambda wildcards: expand(
@@ -18,13 +24,15 @@ rule draw_figure:
     conda:
         "../../envs/wordsens.yaml"
     threads: 1
+    group:
+        "figures"
     resources:
         mem_mb=2000,
         runtime=30,
     params:
         kind=lambda wildcards: cfg.figures[wildcards.figure].kind,
         options=lambda wildcards: cfg.figures[wildcards.figure].options,
-        code=code("figure.py"),
+        code=lambda wildcards: drawing(cfg.figures[wildcards.figure].kind),
     script:
         "../../scripts/figure.py"
 

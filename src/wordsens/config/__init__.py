@@ -12,44 +12,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wordsens.config.cross import RESERVED, CrossCheck
-from wordsens.config.model import (
-    AXES,
-    LAYERS_AXES,
-    MAP_KEYS,
-    STUDY_AXES,
-    VOCABULARY_AXES,
-    Asset,
-    Config,
-    Dataset,
-    Figure,
-    LayersStudy,
-    Study,
-    Sweep,
-    VocabularyStudy,
-    typed,
-)
-from wordsens.config.report import REPORT_KINDS, with_report
-from wordsens.config.schema import read_yaml, yaml_mistake
+from wordsens.config.assembly import assembled
+from wordsens.config.cross import CrossCheck
+from wordsens.config.model import Asset, Config, Dataset, Figure, typed
+from wordsens.config.report import with_report
 from wordsens.errors import UserError
+from wordsens.plugins import load_plugins
+from wordsens.yamls import yaml_mistake
 
 __all__ = [
-    "AXES",
-    "LAYERS_AXES",
-    "MAP_KEYS",
-    "REPORT_KINDS",
-    "RESERVED",
-    "STUDY_AXES",
-    "VOCABULARY_AXES",
     "Asset",
     "Config",
     "ConfigError",
     "Dataset",
     "Figure",
-    "LayersStudy",
-    "Study",
-    "Sweep",
-    "VocabularyStudy",
     "load",
     "load_or_exit",
     "readable_or_exit",
@@ -72,7 +48,11 @@ def load(config: Mapping[str, Any], files: Sequence[str | Path], schema: str | P
     to say which of them holds a mistake.  Raises ConfigError with one line per mistake: file, key,
     value, what is allowed, and the nearest valid name for a typo.
     """
-    rules = read_yaml(Path(schema))
+    try:
+        load_plugins(config.get("plugins"))
+    except UserError as error:
+        raise ConfigError([str(error)]) from None
+    rules = assembled(Path(schema))
     check = CrossCheck(with_report(config, rules), files, rules)
     filled = check.against_schema()
     if not check.lines:

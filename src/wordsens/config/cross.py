@@ -1,4 +1,8 @@
-"""What one key of the configuration asks of another."""
+"""What one key of the configuration asks of another.
+
+Here stand the checks that every kind of study may ask for; which ones an entry needs, its kind
+says (``Study.check``).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wordsens.config.model import MAP_KEYS, Dataset, Plain, numbered, report_name
+from wordsens.config.assembly import figure_options
+from wordsens.config.model import Dataset, report_name
 from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
 from wordsens.errors import UserError
+from wordsens.studies import Study, figure_kinds, kinds
+from wordsens.studies.maps import numbered
+from wordsens.yamls import Plain
 
 if TYPE_CHECKING:
     from wordsens.data.encoders import Encoder
@@ -19,45 +27,26 @@ Key = tuple[str, ...]
 
 # Dataset keys that only one policy has.
 DOCUMENT_KEYS = ("pad_to", "use_padding")
-STUDY_KINDS = ("generalization", "tradeoff", "change")
-SECTIONS = {**dict.fromkeys(STUDY_KINDS, "generalization"), "vocabulary": "vocabulary"}
-# Kinds of figures that show entries of the section of the same name.
-SECTIONS |= {kind: kind for kind in ("layers", "attraction", "attention", "prompts")}
-# Sections whose entries' names each name a table.
-TABLES = ("sweeps", "generalization", "vocabulary", "layers", "attraction", "attention", "prompts")
-# Figure keys that only figures of studies have.
-STUDY_OPTIONS = ("n", "N", "losses", "penalties", "swapped")
 # Names of the workflow's own rules, which a figure's target may not take.
-RESERVED = (
-    "all",
-    "tables",
-    "fetch_corpus",
-    "fetch_encoder",
-    "embed",
-    "sensitivity_cell",
-    "sweep_table",
-    "generalization_cell",
-    "generalization_table",
-    "word_pieces",
-    "vocabulary_cell",
-    "vocabulary_table",
-    "fetch_model",
-    "layers_cell",
-    "layers_table",
-    "attraction_table",
-    "attention_table",
-    "prompts_table",
-    "report_words",
-    "write_report",
-    "model_report",
-    "draw_figure",
+RULES = (
+    *("all", "tables", "fetch_corpus", "fetch_encoder", "fetch_model", "embed", "word_pieces"),
+    *("report_words", "write_report", "model_report", "draw_figure"),
 )
+
+
+def reserved() -> set[str]:
+    """Names of rules."""
+    made = {f"{kind}_{what}" for kind in kinds() for what in ("cell", "table")}
+    return {*RULES, *made}
 
 
 class CrossCheck(SchemaCheck):
     """The schema's checks, then those between keys."""
 
+    filled: Plain
+
     def cross(self, filled: Plain) -> None:
+        self.filled = filled
         self.seen: dict[str, Seen] = {}
         self.opened: dict[str, Encoder] = {}
         for name, asset in filled["corpora"].items():
@@ -74,28 +63,95 @@ class CrossCheck(SchemaCheck):
                     look_at_model(model, key)
         for name, dataset in filled["datasets"].items():
             if dataset["source"] == "text":
-                self._dataset(name, dataset, filled)
+                self._dataset(name, dataset)
+        entries = [
+            study(name, entry)
+            for study in kinds().values()
+            for name, entry in filled[study.section].items()
+        ]
+        self._tables(entries)
         if not self.lines:
-            for name, sweep in filled["sweeps"].items():
-                self._sweep(name, sweep, filled)
-            for name, study in filled["generalization"].items():
-                self._study(name, study, filled)
-            for name, study in filled["vocabulary"].items():
-                self._vocabulary(name, study, filled)
-            self._trained(filled)
+            for entry in entries:
+                entry.check(self)
         for name, figure in filled["figures"].items():
-            self._figure(name, figure, filled)
+            self._figure(name, figure)
 
-    def _known(self, key: Key, value: str, section: str, filled: Plain) -> bool:
-        if value in filled[section]:
+    # What studies may ask (``studies.checks``)
+
+    def given(self, key: Key) -> Plain:
+        found = self.config[key[0]][key[1]]
+        return dict(found)
+
+    def known(self, key: Key, value: str, section: str) -> bool:
+        names = self.filled[section]
+        if value in names:
             return True
-        names = ", ".join(filled[section]) or f"nothing yet; add {section}.{value}"
+        allowed = ", ".join(names) or f"nothing yet; add {section}.{value}"
         self.say(
-            key,
-            f"is {value!r}, which {section} lacks; allowed: {names}"
-            + nearest(value, filled[section]),
+            key, f"is {value!r}, which {section} lacks; allowed: {allowed}" + nearest(value, names)
         )
         return False
+
+    def texts(self, key: Key, dataset: str) -> bool:
+        if not self.known((*key, "dataset"), dataset, "datasets"):
+            return False
+        if self.filled["datasets"][dataset]["source"] == "text":
+            return True
+        self.say(
+            (*key, "dataset"),
+            f"is {dataset!r}, which has no words; allowed: a dataset of source: text",
+        )
+        return False
+
+    def lengths(self, key: Key, entry: Plain) -> None:
+        dataset = entry["dataset"]
+        longest = Dataset(dataset, self.filled["datasets"][dataset]).longest
+        if longest is not None and max(entry["n"]) > longest:
+            self.say(
+                (*key, "n"),
+                f"is {entry['n']}, but dataset {dataset} has samples of at most {longest} tokens; "
+                f"allowed: at most {longest}, or raise datasets.{dataset}.tokens",
+            )
+
+    def fits(self, key: Key, entry: Plain) -> None:
+        dataset = self.filled["datasets"][entry["dataset"]]
+        encoder = self.opened.get(dataset.get("encoder", ""))
+        if encoder is not None and max(entry["d"]) > encoder.hidden_size:
+            self.say(
+                (*key, "d"),
+                f"is {entry['d']}, but encoder {dataset['encoder']} gives {encoder.hidden_size} "
+                f"dimensions; allowed: at most {encoder.hidden_size}",
+            )
+        largest: dict[str, int] = {
+            axis: max(entry[axis]) for axis in ("d", "n", "N") if axis in entry
+        }
+        cell = numbered(entry | largest, largest)
+        least = least_bytes(cell)
+        if least > MOST_BYTES:
+            self.say(
+                key,
+                f"a cell at {', '.join(f'{axis} = {value}' for axis, value in largest.items())} "
+                f"needs more than {least / 1e12:.0f} TB of memory; lower "
+                f"{', '.join(largest)} or width",
+            )
+
+    def positions(self, key: Key, entry: Plain) -> None:
+        shortest, positions = min(entry["n"]), entry["positions"]
+        if isinstance(positions, list) and max(positions) >= shortest:
+            self.say(
+                (*key, "positions"),
+                f"is {positions}, but n goes down to {shortest}; allowed: 0 to {shortest - 1}",
+            )
+        if isinstance(positions, str) and positions.startswith("random:"):
+            count = int(positions.partition(":")[2])
+            if count > shortest:
+                self.say(
+                    (*key, "positions"),
+                    f"is {positions}, but n goes down to {shortest}; allowed: at most "
+                    f"random:{shortest}",
+                )
+
+    # The user's own files, and datasets of them
 
     @contextmanager
     def _own_file(self, key: Key) -> Iterator[str]:
@@ -108,10 +164,10 @@ class CrossCheck(SchemaCheck):
                 at, message = f"{dotted}.path", str(error)
             self.say(tuple(at.split(".")), message)
 
-    def _dataset(self, name: str, dataset: Plain, filled: Plain) -> None:
+    def _dataset(self, name: str, dataset: Plain) -> None:
         key = ("datasets", name)
-        self._known((*key, "corpus"), dataset["corpus"], "corpora", filled)
-        self._known((*key, "encoder"), dataset["encoder"], "encoders", filled)
+        self.known((*key, "corpus"), dataset["corpus"], "corpora")
+        self.known((*key, "encoder"), dataset["encoder"], "encoders")
         self._own_texts(key, dataset)
         if dataset["policy"] == "windows":
             given = self.config["datasets"][name]
@@ -154,203 +210,30 @@ class CrossCheck(SchemaCheck):
                 f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
             )
 
-    def _fits(self, key: Key, entry: Plain, dataset: Plain) -> None:
-        """The largest cell's d and memory."""
-        encoder = self.opened.get(dataset.get("encoder", ""))
-        if encoder is not None and max(entry["d"]) > encoder.hidden_size:
-            self.say(
-                (*key, "d"),
-                f"is {entry['d']}, but encoder {dataset['encoder']} gives {encoder.hidden_size} "
-                f"dimensions; allowed: at most {encoder.hidden_size}",
-            )
-        largest: dict[str, int] = {
-            axis: max(entry[axis]) for axis in ("d", "n", "N") if axis in entry
-        }
-        cell = numbered(entry | largest, largest)
-        least = least_bytes(cell)
-        if least > MOST_BYTES:
-            self.say(
-                key,
-                f"a cell at {', '.join(f'{axis} = {value}' for axis, value in largest.items())} "
-                f"needs more than {least / 1e12:.0f} TB of memory; lower "
-                f"{', '.join(largest)} or width",
-            )
+    # Entries and figures
 
-    def _map_keys(self, key: Key, name: str) -> None:
-        given = self.config[key[0]][key[1]]
-        for only, maps in MAP_KEYS.items():
-            if only in given and name not in maps:
+    def _tables(self, entries: list[Study]) -> None:
+        """Each entry names a table, so no two may have one name."""
+        first: dict[str, str] = {}
+        for entry in entries:
+            section = first.setdefault(entry.name, entry.section)
+            if section != entry.section:
                 self.say(
-                    (*key, only),
-                    f"map {name} has none; only for {' and '.join(maps)}; leave it out",
+                    (entry.section, entry.name),
+                    f"is also a name of {section}, and both name a table; choose another name",
                 )
 
-    def _study(self, name: str, study: Plain, filled: Plain) -> None:
-        key = ("generalization", name)
-        self._map_keys(key, study["map"])
-        if name in filled["sweeps"]:
-            self.say(key, "is also the name of a sweep, and both name a table; choose another name")
-        if self._known((*key, "dataset"), study["dataset"], "datasets", filled):
-            self._lengths(key, study, filled["datasets"][study["dataset"]])
-            self._fits(key, study, filled["datasets"][study["dataset"]])
-
-    def _vocabulary(self, name: str, study: Plain, filled: Plain) -> None:
-        key = ("vocabulary", name)
-        self._map_keys(key, study["map"])
-        self._one_table(key, filled)
-        self._positions(key, study)
-        if not self._texts(key, study["dataset"], filled):
-            return
-        dataset = filled["datasets"][study["dataset"]]
-        self._lengths(key, study, dataset)
-        if study["vectors"] == "layer0" and dataset["layer"] != 0:
-            self.say(
-                (*key, "vectors"),
-                f"is layer0, but datasets.{study['dataset']}.layer is {dataset['layer']}; allowed: "
-                "static, or a dataset of layer: 0",
-            )
-
-    def _one_table(self, key: Key, filled: Plain) -> None:
-        for section in TABLES[: TABLES.index(key[0])]:
-            if key[1] in filled[section]:
-                self.say(
-                    key, f"is also a name of {section}, and both name a table; choose another name"
-                )
-
-    def _trained(self, filled: Plain) -> None:
-        """What studies of trained encoders and language models ask for."""
-        for name, study in filled["layers"].items():
-            key = ("layers", name)
-            self._one_table(key, filled)
-            self._positions(key, study)
-            self._texts(key, study["dataset"], filled)
-        for name, study in filled["attraction"].items():
-            key = ("attraction", name)
-            self._one_table(key, filled)
-            self._known((*key, "encoder"), study["encoder"], "encoders", filled)
-            if ("text" in study) == ("dataset" in study):
-                self.say((*key, "text"), "it needs either a text or a dataset")
-            elif "dataset" in study and self._texts(key, study["dataset"], filled):
-                encoder = filled["datasets"][study["dataset"]]["encoder"]
-                if encoder != study["encoder"]:
-                    self.say(
-                        (*key, "dataset"),
-                        f"is {study['dataset']!r}, of encoder {encoder}; allowed: a dataset of "
-                        f"{study['encoder']}",
-                    )
-        for section, needed, known in (
-            ("attention", "encoder", "encoders"),
-            ("prompts", "model", "models"),
-        ):
-            for name, study in filled[section].items():
-                self._one_table((section, name), filled)
-                self._known((section, name, needed), study[needed], known, filled)
-
-    def _texts(self, key: Key, dataset: str, filled: Plain) -> bool:
-        """Whether a dataset is known and made of texts."""
-        if not self._known((*key, "dataset"), dataset, "datasets", filled):
-            return False
-        if filled["datasets"][dataset]["source"] == "text":
-            return True
-        self.say(
-            (*key, "dataset"),
-            f"is {dataset!r}, which has no words; allowed: a dataset of source: text",
-        )
-        return False
-
-    def _sweep(self, name: str, sweep: Plain, filled: Plain) -> None:
-        key = ("sweeps", name)
-        given = self.config["sweeps"][name]
-        self._map_keys(key, sweep["map"])
-        if sweep["map"] == "drf" and "depth" not in sweep:
-            self.say((*key, "depth"), "missing, and map drf needs it, for example [2, 4, 8]")
-        for only in ("starts", "steps"):
-            if only in given and sweep["search"] == "published":
-                self.say((*key, only), "only with search: power; leave it out")
-        if self._known((*key, "dataset"), sweep["dataset"], "datasets", filled):
-            self._lengths(key, sweep, filled["datasets"][sweep["dataset"]])
-            self._fits(key, sweep, filled["datasets"][sweep["dataset"]])
-        shortest = min(sweep["n"])
-        if max(sweep["words"]) > shortest:
-            self.say(
-                (*key, "words"),
-                f"is {sweep['words']}, but n goes down to {shortest}; allowed: at most {shortest}",
-            )
-        if isinstance(sweep["positions"], list) and max(sweep["words"]) > 1:
-            self.say(
-                (*key, "positions"),
-                f"is {sweep['positions']}, single words, but words is {sweep['words']}; allowed "
-                "with several words: first, all, random:m",
-            )
-        self._positions(key, sweep)
-
-    def _positions(self, key: Key, sweep: Plain) -> None:
-        shortest, positions = min(sweep["n"]), sweep["positions"]
-        if isinstance(positions, list) and max(positions) >= shortest:
-            self.say(
-                (*key, "positions"),
-                f"is {positions}, but n goes down to {shortest}; allowed: 0 to {shortest - 1}",
-            )
-        if isinstance(positions, str) and positions.startswith("random:"):
-            count = int(positions.partition(":")[2])
-            if count > shortest:
-                self.say(
-                    (*key, "positions"),
-                    f"is {positions}, but n goes down to {shortest}; allowed: at most "
-                    f"random:{shortest}",
-                )
-
-    def _lengths(self, key: Key, sweep: Plain, dataset: Plain) -> None:
-        longest = Dataset(sweep["dataset"], dataset).longest
-        if longest is not None and max(sweep["n"]) > longest:
-            self.say(
-                (*key, "n"),
-                f"is {sweep['n']}, but dataset {sweep['dataset']} has samples of at most "
-                f"{longest} tokens; allowed: at most {longest}, or raise "
-                f"datasets.{sweep['dataset']}.tokens",
-            )
-
-    def _searched(self, key: Key, figure: Plain, name: str, study: Plain) -> None:
-        """A figure of a study shows only what the study searched for."""
-        place, losses = f"generalization.{name}", set(study["losses"])
-        if figure["kind"] == "tradeoff" and not study.get("tradeoff"):
-            self.say((*key, "sweeps"), f"{place} has no curve; add limits on γ as {place}.tradeoff")
-        if figure["kind"] == "change" and "change" not in losses:
-            self.say((*key, "sweeps"), f"{place} does not search it; add change to {place}.losses")
-        if figure["kind"] == "generalization" and losses <= {"change"}:
-            self.say((*key, "sweeps"), f"{place} searches no error; add one to {place}.losses")
-        if figure.get("swapped") and not {"features", "alignment"} <= losses:
-            self.say((*key, "swapped"), f"it needs features and alignment in {place}.losses")
-        for option in ("n", "N", "penalties", "losses"):
-            if option in figure and not set(figure[option]) & set(study[option]):
+    def _figure(self, name: str, figure: Plain) -> None:
+        key = ("figures", name)
+        if name in reserved():
+            self.say(key, f"{name} is the name of a rule; allowed: any other name")
+        study = figure_kinds()[figure["kind"]]
+        for option, having in figure_options().items():
+            if option in figure and figure["kind"] not in having:
                 self.say(
                     (*key, option),
-                    f"is {figure[option]}, of which {place} has none; allowed: "
-                    f"{', '.join(map(str, study[option]))}",
+                    f"kind {figure['kind']} has none; only for {' and '.join(having)}",
                 )
-
-    def _figure(self, name: str, figure: Plain, filled: Plain) -> None:
-        key = ("figures", name)
-        if name in RESERVED:
-            self.say(key, f"{name} is the name of a rule; allowed: any other name")
-        section = SECTIONS.get(figure["kind"], "sweeps")
-        for only in STUDY_OPTIONS:
-            if only in figure and section != "generalization":
-                kinds = " and ".join(STUDY_KINDS)
-                self.say((*key, only), f"kind {figure['kind']} has none; only for {kinds}")
-        if section != "sweeps":
-            for study in figure["sweeps"]:
-                known = self._known((*key, "sweeps"), study, section, filled)
-                if known and section == "generalization":
-                    self._searched(key, figure, study, filled["generalization"][study])
-            return
-        for sweep in figure["sweeps"]:
-            if not self._known((*key, "sweeps"), sweep, "sweeps", filled):
-                continue
-            first = filled["sweeps"][sweep]["positions"] == "first"
-            if figure["kind"] == "positions" and first:
-                self.say(
-                    (*key, "sweeps"),
-                    f"kind positions needs sweeps of several positions, and sweeps.{sweep}."
-                    "positions is first; allowed there: all, random:m or a list",
-                )
+        for entry in figure["sweeps"]:
+            if self.known((*key, "sweeps"), entry, study.section):
+                study(entry, self.filled[study.section][entry]).check_figure(self, name, figure)

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
-Plain = dict[str, Any]
+from wordsens.studies import Study, kinds
+from wordsens.yamls import Plain
 
 # What names the entries of model_report.
 PREFIX = "own_"
-
-# Sweep keys that only some maps have.
-MAP_KEYS = {
-    "depth": ("drf",),
-    "width": ("rf", "drf"),
-    "activation": ("rf", "drf"),
-    "heads": ("qkv",),
-    "head_dim": ("qkv",),
-}
-AXES = ("d", "n", "depth", "words")
-STUDY_AXES = ("d", "n", "N")
-VOCABULARY_AXES = ("d", "n")
-LAYERS_AXES = ("weights", "n")
 
 
 @dataclass(frozen=True)
@@ -71,65 +56,6 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Cells at every combination of the axes' values, and what all of them share."""
-
-    kind: ClassVar[str]
-    name: str
-    axes: dict[str, list[Any]]
-    shared: Plain
-
-    @property
-    def dataset(self) -> str:
-        return str(self.shared["dataset"])
-
-    def points(self) -> list[dict[str, Any]]:
-        """The cells, as values of the axes."""
-        return [
-            dict(zip(self.axes, values, strict=True))
-            for values in itertools.product(*self.axes.values())
-        ]
-
-    def cell(self, seed: int, **point: Any) -> Plain:
-        """All parameters of one cell, flat, with width and head_dim as numbers."""
-        return {self.kind: self.name, "seed": seed, **numbered(self.shared, point), **point}
-
-
-class Sweep(Grid):
-    """A word-sensitivity sweep over d, n, depth and words."""
-
-    kind = "sweep"
-
-
-class Study(Grid):
-    """A generalization study over d, n and N."""
-
-    kind = "study"
-
-
-class VocabularyStudy(Grid):
-    """A study of discrete words over d and n."""
-
-    kind = "study"
-
-
-class LayersStudy(Grid):
-    """Word sensitivity of an encoder's layers over weights and n."""
-
-    kind = "study"
-
-
-def numbered(shared: Plain, point: Mapping[str, Any]) -> Plain:
-    """A cell's shared parameters with width D and head_dim d as the numbers they stand for."""
-    cell = dict(shared)
-    if cell.get("width") == "D":
-        cell["width"] = point["n"] * point["d"]
-    if cell.get("head_dim") == "d":
-        cell["head_dim"] = point["d"]
-    return cell
-
-
-@dataclass(frozen=True)
 class Figure:
     """A figure: its kind, the sweeps or studies that it shows and its options."""
 
@@ -151,15 +77,18 @@ class Config:
     encoders: dict[str, Asset]
     models: dict[str, Asset]
     datasets: dict[str, Dataset]
-    sweeps: dict[str, Sweep]
-    generalization: dict[str, Study]
-    vocabulary: dict[str, VocabularyStudy]
-    layers: dict[str, LayersStudy]
-    attraction: dict[str, Plain]
-    attention: dict[str, Plain]
-    prompts: dict[str, Plain]
+    studies: dict[str, dict[str, Study]]  # by kind, then by name
     figures: dict[str, Figure]
     report: str | None  # the name of what model_report reports on
+
+    @property
+    def kinds(self) -> dict[str, type[Study]]:
+        """The kinds of study that there are, plugins included."""
+        return kinds()
+
+    def study(self, name: str) -> Study:
+        """The entry of that name, of whatever kind; each names a table, so there is one."""
+        return next(found[name] for found in self.studies.values() if name in found)
 
 
 def report_name(encoder: str) -> str:
@@ -169,32 +98,7 @@ def report_name(encoder: str) -> str:
 
 
 def typed(filled: Plain) -> Config:
-    sweeps = {
-        name: Sweep(name, {axis: list(sweep.get(axis, [1])) for axis in AXES}, _shared(sweep, AXES))
-        for name, sweep in filled["sweeps"].items()
-    }
-    studies = {
-        name: Study(
-            name, {axis: list(study[axis]) for axis in STUDY_AXES}, _shared(study, STUDY_AXES)
-        )
-        for name, study in filled["generalization"].items()
-    }
-    vocabulary = {
-        name: VocabularyStudy(
-            name,
-            {axis: list(study[axis]) for axis in VOCABULARY_AXES},
-            _shared(study, VOCABULARY_AXES),
-        )
-        for name, study in filled["vocabulary"].items()
-    }
-    layers = {
-        name: LayersStudy(
-            name,
-            {axis: list(study[axis]) for axis in LAYERS_AXES},
-            {key: value for key, value in study.items() if key not in LAYERS_AXES},
-        )
-        for name, study in filled["layers"].items()
-    }
+    """A configuration that passed every check, as objects."""
     figures = {
         name: Figure(
             name,
@@ -213,22 +117,10 @@ def typed(filled: Plain) -> Config:
         encoders={name: Asset(name, value) for name, value in filled["encoders"].items()},
         models={name: Asset(name, value) for name, value in filled["models"].items()},
         datasets={name: Dataset(name, value) for name, value in filled["datasets"].items()},
-        sweeps=sweeps,
-        generalization=studies,
-        vocabulary=vocabulary,
-        layers=layers,
-        attraction=filled["attraction"],
-        attention=filled["attention"],
-        prompts=filled["prompts"],
+        studies={
+            kind: {name: study(name, entry) for name, entry in filled[study.section].items()}
+            for kind, study in kinds().items()
+        },
         figures=figures,
         report=report_name(filled["encoder"]) if "encoder" in filled else None,
     )
-
-
-def _shared(entry: Plain, axes: Sequence[str]) -> Plain:
-    """What all cells share: the keys that are no axes and that the map has."""
-    return {
-        key: value
-        for key, value in entry.items()
-        if key not in axes and entry["map"] in MAP_KEYS.get(key, (entry["map"],))
-    }

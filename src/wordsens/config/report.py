@@ -6,8 +6,9 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wordsens.config.model import Plain, report_name
+from wordsens.config.model import report_name
 from wordsens.errors import UserError
+from wordsens.yamls import Plain
 
 if TYPE_CHECKING:
     from wordsens.data.encoders import Encoder

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import difflib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wordsens.config.model import Plain
+from wordsens.yamls import Plain, read_yaml
 
 
 class SchemaCheck:
@@ -129,9 +128,8 @@ class SchemaCheck:
         if "enum" in schema:
             return ", ".join(map(str, schema["enum"]))
         kind = schema.get("type")
-        if kind == "integer":
-            low, high = schema.get("minimum"), schema.get("maximum")
-            return f"an integer from {low} to {high}"
+        if kind in ("integer", "number"):
+            return f"{'an integer' if kind == 'integer' else 'a number'}{_range(schema)}"
         if kind == "array":
             item = self._allowed(self._resolve(items or {}), None)
             unique = ", all different" if schema.get("uniqueItems") else ""
@@ -147,6 +145,15 @@ class SchemaCheck:
             return schema
         target = self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]]
         return {**target, **{name: rule for name, rule in schema.items() if name != "$ref"}}
+
+
+def _range(schema: Plain) -> str:
+    """The bounds of a number, in words."""
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    start = f" from {low}" if low is not None else f" above {above}" if above is not None else ""
+    end = f" to {high}" if high is not None else f" below {below}" if below is not None else ""
+    return start + end
 
 
 def _valid(value: Any, schema: Plain) -> bool:
@@ -209,36 +216,3 @@ def _at(content: Any, key: tuple[Any, ...]) -> Any:
             return _NOTHING
         content = content[part]
     return content
-
-
-def read_yaml(path: Path) -> Plain:
-    import yaml
-
-    text = path.read_text(encoding="utf-8")
-    # As Snakemake does: YAML spells infinity otherwise than JSON.
-    try:
-        content = json.loads(text)
-    except ValueError:
-        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return content if isinstance(content, dict) else {}
-
-
-def yaml_mistake(path: Path) -> str | None:
-    """Why a file is no configuration, in one line; None where it may be one."""
-    import yaml
-
-    try:
-        # Snakemake's parser; the faster one lets more pass.
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except UnicodeDecodeError as error:
-        return f"{path}: byte {error.object[error.start]:#04x} at {error.start} is not UTF-8"
-    except OSError as error:
-        return f"{path}: cannot be read: {error.strerror}"
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        reason = getattr(error, "problem", None) or str(error)
-        return " ".join(f"{path}: {where}not valid YAML: {reason}".split())
-    if not isinstance(content, dict):
-        return f"{path}: holds no keys; allowed: keys and values such as seed: 1"
-    return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wordsens.maps import MapOptions, map_class
+
 # No node has as much; a typo in n, d, N or a width does.
 MOST_BYTES = 1 << 40
 
@@ -18,13 +20,12 @@ def least_bytes(cell: Mapping[str, Any]) -> int:
     """
     n, d = cell["n"], cell["d"]
     size = 8 if cell.get("precision") == "float64" else 4
-    width = cell.get("width") or n * d
-    if cell["map"] in ("rf", "drf"):
-        features, scores, block = width, 0, width * d
-    else:
-        features, scores, block = n * d, n * n * cell.get("heads", 1), 0
-    numbers = n * d + features + scores
+    cls = map_class(cell["map"])
+    options = MapOptions.of(cell, cls.options)
+    features = cls.feature_count(n, d, options)
+    numbers = n * d + features + cls.score_count(n, d, options)
     if "N" not in cell:
         return int(size * numbers)
     N = cell["N"]
-    return int(size * (numbers + block + N * (features + n * d)) + 8 * N * N)
+    word = cls.word_count(n, d, options)
+    return int(size * (numbers + word + N * (features + n * d)) + 8 * N * N)

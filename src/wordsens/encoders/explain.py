@@ -87,13 +87,13 @@ def explain(
         reached(number, len(rows))
     sup: dict[str, np.ndarray] = {}
     if delta:
-        search = {"starts": starts, "steps": steps, "seed": seed}
-        layers = layer_sensitivity(known, ids, positions=rows, layers=[known.depth], **search)
+        layers = layer_sensitivity(
+            known, ids, positions=rows, layers=[known.depth], starts=starts, steps=steps, seed=seed
+        )
         sup[f"layer {known.depth}"] = layers.by_position[:, 0].numpy()
         if head is not None:
-            sup[OUTPUT] = _searched(
-                head, known, whole, [len(before) + row for row in rows], **search
-            )
+            at_rows = [len(before) + row for row in rows]
+            sup[OUTPUT] = _searched(head, known, whole, at_rows, starts, steps, seed)
     return Explanation(
         pieces=encoder.pieces(ids),
         positions=rows,
@@ -159,7 +159,7 @@ def _candidates(
         # A piece that only continues a word is no word in a word's place.
         whole = [i for i in sorted(left) if shown[i].isalpha()]
         return torch.tensor(whole or sorted(left)), words == "all"
-    found = []
+    found: list[int] = []
     for word in words:
         ids = [word] if isinstance(word, int) else _pieces_of(encoder, word)
         if len(ids) != 1 or not 0 <= ids[0] < len(pieces):
@@ -184,7 +184,6 @@ def _searched(
     known: LayeredEncoder,
     ids: torch.Tensor,
     rows: list[int],
-    *,
     starts: int,
     steps: int,
     seed: int,

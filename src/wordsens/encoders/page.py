@@ -40,7 +40,7 @@ def _templates() -> Environment:
 def _view(found: Explanation) -> dict[str, Any]:
     """What the templates show, plain values only."""
     tried = {row: at for at, row in enumerate(found.positions)}
-    words = [
+    words: list[dict[str, Any]] = [
         {
             "piece": piece.removeprefix("##"),
             "joined": piece.startswith("##"),

@@ -1,15 +1,18 @@
 """Figures, drawn from the tables of a run.
 
 ``draw`` writes a figure three times: as vector PDF, as PNG, and as the CSV of the numbers it
-shows.  A kind is one module of this package with a function ``figure(tables)`` that returns the
-drawn figure and those numbers.
+shows.  A kind of figure is a module in the folder ``figures`` of its kind of study, with a function
+``figure(tables)`` that returns the drawn figure and those numbers.  Before that, a function
+``prepare(name, table, options)`` may choose what a figure's own options ask for, and ``NEEDED``
+names the columns that must be there; without either the tables are those of a sweep.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wordsens.errors import UserError
@@ -18,58 +21,49 @@ from wordsens.files import replacing
 if TYPE_CHECKING:
     import pandas as pd
 
-# Named by module, so that asking for the kinds does not import Matplotlib.
-KINDS = {
-    "context_length": "wordsens.figures.context_length",
-    "words": "wordsens.figures.words",
-    "positions": "wordsens.figures.positions",
-    "generalization": "wordsens.figures.generalization",
-    "tradeoff": "wordsens.figures.tradeoff",
-    "change": "wordsens.figures.change",
-    "vocabulary": "wordsens.figures.vocabulary",
-    "layers": "wordsens.figures.layers",
-    "attraction": "wordsens.figures.attraction",
-    "attention": "wordsens.figures.attention",
-    "prompts": "wordsens.figures.prompts",
-}
-
 
 def draw(
-    kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], stem: str | Path
+    kind: ModuleType,
+    tables: Mapping[str, pd.DataFrame],
+    options: Mapping[str, Any],
+    stem: str | Path,
 ) -> list[Path]:
     """Draw the tables and write ``stem.pdf``, ``stem.png`` and ``stem.csv``; returns their paths.
 
-    ``tables`` maps a sweep's name to its tidy table, one row per trial (and position, where a
-    sweep visits several).  ``options["sweeps"]`` gives the order of the panels; without it they
-    stand in the order of ``tables``; ``options["title"]`` stands above them.  Raises UserError
-    for an unknown kind, a sweep without table, and a table that is empty or lacks a column.
+    ``kind`` is the module of a kind of figure, ``tables`` maps an entry's name to its tidy table.
+    ``options["sweeps"]`` gives the order of the panels; without it they stand in the order of
+    ``tables``; ``options["title"]`` stands above them.  Raises UserError for an entry without
+    table, and a table that is empty or lacks a column.
     """
-    if kind not in KINDS:
-        raise UserError(f"figure kind {kind!r}: allowed are {', '.join(KINDS)}")
+    with drawing(kind, tables, options, Path(stem).name) as (figure, numbers):
+        return _write(figure, numbers, Path(stem))
+
+
+@contextmanager
+def drawing(
+    kind: ModuleType, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], name: str
+) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """The figure and its numbers, in the style of all figures; see ``draw``."""
     order = options.get("sweeps") or list(tables)
-    missing = [name for name in order if name not in tables]
+    missing = [entry for entry in order if entry not in tables]
     if missing:
-        raise UserError(f"figure {Path(stem).name}: there is no table of sweep {missing[0]!r}")
+        raise UserError(f"figure {name}: there is no table of {missing[0]!r}")
 
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     from wordsens.figures import style, summary
 
-    module = importlib.import_module(KINDS[kind])
     chosen = {}
-    for name in order:
-        if hasattr(module, "prepare"):  # kinds with options of their own
-            chosen[name] = module.prepare(name, tables[name], options)
-        elif hasattr(module, "NEEDED"):  # kinds with tables of their own
-            chosen[name] = summary.whole(name, tables[name], module.NEEDED)
+    for entry in order:
+        if hasattr(kind, "prepare"):  # kinds with options of their own
+            chosen[entry] = kind.prepare(entry, tables[entry], options)
+        elif hasattr(kind, "NEEDED"):  # kinds with tables of their own
+            chosen[entry] = summary.whole(entry, tables[entry], kind.NEEDED)
         else:
-            chosen[name] = summary.checked(name, tables[name])
+            chosen[entry] = summary.checked(entry, tables[entry])
     with style.context():
-        figure, numbers = module.figure(chosen)
+        figure, numbers = kind.figure(chosen)
         if options.get("title"):
             figure.suptitle(options["title"])
-        return _write(figure, numbers, Path(stem))
+        yield figure, numbers
 
 
 def _write(figure: Any, numbers: pd.DataFrame, stem: Path) -> list[Path]:

@@ -6,13 +6,12 @@ along; the second is read off the tables: map or encoder, data, sizes, trials, h
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from wordsens.figures import KINDS
 from wordsens.files import write_text
 
 if TYPE_CHECKING:
@@ -23,9 +22,11 @@ SUBJECTS = ("map", "encoder", "model", "weights", "dataset")
 LISTED = 8  # more values than that are given as a range
 
 
-def caption(kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any]) -> str:
+def caption(
+    kind: ModuleType, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any]
+) -> str:
     """One paragraph on the kind and one per table, in the order of the panels; plain text."""
-    described = (importlib.import_module(KINDS[kind]).__doc__ or "").strip()
+    described = (kind.__doc__ or "").strip()
     paragraphs = [" ".join(part.split()) for part in described.split("\n\n")]
     order = options.get("sweeps") or list(tables)
     paragraphs += [f"{name}: {_contents(_shown(tables[name], options))}." for name in order]
@@ -33,7 +34,10 @@ def caption(kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str,
 
 
 def write_caption(
-    kind: str, tables: Mapping[str, pd.DataFrame], options: Mapping[str, Any], path: str | Path
+    kind: ModuleType,
+    tables: Mapping[str, pd.DataFrame],
+    options: Mapping[str, Any],
+    path: str | Path,
 ) -> None:
     """Write ``caption`` as reStructuredText for the report, beside its final name first."""
     write_text(path, _escaped(caption(kind, tables, options)))

@@ -21,6 +21,9 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from wordsens.maps import declared
+from wordsens.maps.declaration import Declaration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -33,14 +36,6 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 NEUTRAL = "0.35"
 DASHED: dict[str, Any] = {"color": NEUTRAL, "lw": 0.9, "ls": (0, (4, 3))}
-TITLES = {
-    "rf": "Random features (RF)",
-    "drf": "Deep random features (DRF)",
-    "raf": "Random attention (RAF)",
-    "relu_raf": "Random attention with ReLU (ReLU-RAF)",
-    "qkv": "Queries, keys and values (QKV)",
-}
-SHORT = {"rf": "RF", "drf": "DRF", "raf": "RAF", "relu_raf": "ReLU-RAF", "qkv": "QKV"}
 SYMBOLS = {"d": "d", "depth": "L", "n": "n", "words": "m"}
 CONTEXT_LENGTH = r"context length $n$ (tokens)"
 
@@ -96,12 +91,21 @@ def panel_each(
 
 def sensitivity(name: str) -> str:
     """The y label of a map: its word sensitivity, a ratio without unit."""
-    symbol = rf"\text{{{SHORT[name]}}}" if name in SHORT else r"\varphi"
+    symbol = rf"\text{{{short(name)}}}" if name in declared() else r"\varphi"
     return rf"word sensitivity $\mathcal{{S}}_{{{symbol}}}$ (ratio)"
 
 
+def declaration(name: str) -> type[Declaration]:
+    """What a map says about itself; tables may name maps that are no longer known."""
+    return declared().get(name, Declaration)
+
+
 def title(name: str) -> str:
-    return TITLES.get(name, name)
+    return getattr(declaration(name), "title", name)
+
+
+def short(name: str) -> str:
+    return getattr(declaration(name), "short", name)
 
 
 def looks(count: int) -> list[dict[str, Any]]:

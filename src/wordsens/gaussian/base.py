@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any
 
-import torch
+from wordsens.deferred import torch
 
 
 class GaussianMatrix(ABC):
@@ -38,7 +39,7 @@ class GaussianMatrix(ABC):
 
     def __call__(self, h: torch.Tensor) -> torch.Tensor:
         """V h, differentiable in h: the backward pass asks for the transpose product."""
-        return _Product.apply(h, self)
+        return _product().apply(h, self)
 
 
 class Columns(GaussianMatrix):
@@ -60,12 +61,18 @@ class Columns(GaussianMatrix):
         return self.parent.norm_bound(self.index if columns is None else self.index[columns])
 
 
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: torch.Tensor, matrix: GaussianMatrix) -> torch.Tensor:  # type: ignore[override]
-        ctx.matrix = matrix
-        return matrix.matvec(h)
+@cache
+def _product() -> Any:
+    """V h with Vᵀ as its backward pass."""
 
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
-        return ctx.matrix.rmatvec(grad), None
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, h: torch.Tensor, matrix: GaussianMatrix) -> torch.Tensor:  # type: ignore[override]
+            ctx.matrix = matrix
+            return matrix.matvec(h)
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+            return ctx.matrix.rmatvec(grad), None
+
+    return Product

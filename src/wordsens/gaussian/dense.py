@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.gaussian.base import GaussianMatrix
 from wordsens.randomness import Stream
 
@@ -26,10 +25,11 @@ class DenseGaussian(GaussianMatrix):
         streams: Sequence[Stream],
         *,
         std: float = 1.0,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str = "cpu",
     ) -> DenseGaussian:
-        """One matrix with iid N(0, std²) entries per stream."""
+        """One matrix with iid N(0, std²) entries per stream, in float64 unless told otherwise."""
+        dtype = torch.float64 if dtype is None else dtype
         drawn = torch.stack([stream.normal(rows, columns, dtype=dtype) for stream in streams])
         return cls(drawn.mul_(std).to(device))
 

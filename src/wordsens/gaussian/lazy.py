@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.gaussian.base import GaussianMatrix
 from wordsens.kernels.orthogonal import inner, project_out
 from wordsens.randomness import Stream
@@ -33,7 +32,7 @@ NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
 
 
 class LazyGaussian(GaussianMatrix):
-    """One lazily drawn matrix per stream; see the module for the law and its source."""
+    """One lazily drawn matrix per stream, float64 by default; see the module for law and source."""
 
     def __init__(
         self,
@@ -42,10 +41,11 @@ class LazyGaussian(GaussianMatrix):
         streams: Sequence[Stream],
         *,
         std: float = 1.0,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.batch, self.rows, self.columns = len(streams), rows, columns
+        dtype = torch.float64 if dtype is None else dtype
         self.std, self.dtype, self.device = std, dtype, torch.device(device)
         self._streams = streams
         self._right = _Side(self.batch, columns, rows, dtype, self.device)  # Q, Y = V Q

@@ -19,7 +19,6 @@ by multiplications, which cuBLAS does best: then the same kernels take its produ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -32,9 +31,7 @@ from wordsens.kernels.attention_programs import (
     row_step,
     scalars,
 )
-
-if TYPE_CHECKING:
-    from wordsens.maps.attention import AttentionView
+from wordsens.kernels.constants import AttentionConstants
 
 FUSED = 32  # candidates per sample up to which products are made in the kernels
 PROGRAMS = 264  # two for each multiprocessor of an H100: fewer leave it idle
@@ -76,37 +73,37 @@ def _tile(length: int, batch: int, largest: int) -> int:
 
 
 def value_and_grad(
-    view: AttentionView, v: torch.Tensor, sharpness: float = 1.0
+    constants: AttentionConstants, v: torch.Tensor, sharpness: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``kernels.attention.value_and_grad`` for one changed word, float32."""
+    """F and ∇F as ``kernels.attention`` defines them, for one changed word, float32."""
     with torch.cuda.device_of(v):  # Triton launches on the current device
-        return _step(view, v, sharpness)
+        return _step(constants, v, sharpness)
 
 
 def _step(
-    view: AttentionView, v: torch.Tensor, sharpness: float
+    c: AttentionConstants, v: torch.Tensor, sharpness: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    state, layer = view.state, view.state.layer
-    trials, heads, n, e = state.values.shape
+    trials, heads, n, e = c.values.shape
     places, starts, d = v.shape[1], v.shape[2], v.shape[-1]
-    r, B, C = state.keys.shape[-1], trials * heads, places * starts
+    r, B, C = c.keys.shape[-1], trials * heads, places * starts
     flat = v.reshape(trials, 1, C, d)
-    alike = layer.key.matrix is None and layer.value.matrix is None  # key(v) = value(v) = v
+    alike = c.key is None and c.value is None  # key(v) = value(v) = v
 
-    def images(x: torch.Tensor) -> torch.Tensor:
+    def images(matrix: torch.Tensor | None) -> torch.Tensor:
+        x = flat if matrix is None else flat @ matrix.mT
         return x.reshape(B, C, -1).contiguous()
 
-    key, query = images(layer.key(flat)), images(layer.query(flat))
-    value = key if alike else images(layer.value(flat))
-    rows = [x.reshape(B, n, -1).contiguous() for x in (state.queries, state.output, state.keys)]
+    key, query = images(c.key), images(c.query)
+    value = key if alike else images(c.value)
+    rows = [x.reshape(B, n, -1).contiguous() for x in (c.queries, c.output, c.keys)]
     queries, output, keys = rows
-    values = keys if alike else state.values.reshape(B, n, e).contiguous()
+    values = keys if alike else c.values.reshape(B, n, e).contiguous()
     constants = [
         x.expand(trials, heads, places, 1, 1, n).reshape(B, places, n).contiguous()
-        for x in (view.others, view.gain, view.rr, view.ro, view.oo)
+        for x in (c.others, c.gain, c.rr, c.ro, c.oo)
     ]
-    sets = view.sets[:, 0].contiguous()
-    softmax = layer.normalization.name == "softmax"
+    sets = c.sets[:, 0].contiguous()
+    softmax = c.normalization == "softmax"
     shape = plan(B, C, n, max(r, e))
     fused = shape.fused
 
@@ -122,12 +119,12 @@ def _step(
     value_t = key_t if alike or not fused else value.mT.contiguous()
     query_t = query.mT.contiguous() if fused else query
 
-    t, h, p, j = view.heavy
+    t, h, p, j = c.heavy
     extra = kept = None
     if len(t):
         extra = new(trials, heads, places, starts, n).zero_()
         held = value.reshape(trials, heads, places, starts, e)
-        extra[t, h, p, :, j] = (held[t, h, p] * view.surplus[:, None]).sum(-1)
+        extra[t, h, p, :, j] = (held[t, h, p] * c.surplus[:, None]).sum(-1)
         kept = new(B, C, n)
 
     scalar = new(B, C, 3)
@@ -167,7 +164,7 @@ def _step(
     if kept is not None:
         pulled = kept.view(trials, heads, places, starts, n)[t, h, p, :, j, None]
         target = dvalue.view(trials, heads, places, starts, -1)
-        target.index_put_((t, h, p), pulled * view.surplus[:, None], accumulate=True)
+        target.index_put_((t, h, p), pulled * c.surplus[:, None], accumulate=True)
 
     if fused:
         dq = new(B, C, n)
@@ -185,10 +182,11 @@ def _step(
         FUSED=fused, COLUMNS=shape.columns, **tiles,
     )  # fmt: skip
 
-    def pull(projection: object, g: torch.Tensor) -> torch.Tensor:
-        return projection.pull(g.view(trials, heads, C, -1))  # type: ignore[attr-defined]
+    def pull(matrix: torch.Tensor | None, g: torch.Tensor) -> torch.Tensor:
+        g = g.view(trials, heads, C, -1)
+        return (g if matrix is None else g @ matrix).sum(1)
 
-    grad = pull(layer.key, dkey) + pull(layer.value, dvalue) + pull(layer.query, dquery)
+    grad = pull(c.key, dkey) + pull(c.value, dvalue) + pull(c.query, dquery)
     total = sums[..., 0] + gap.sum(-1)
     total = total.view(trials, heads, places, starts).sum(1).clamp_min(0)
     return total, grad.reshape(v.shape)

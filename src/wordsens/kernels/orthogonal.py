@@ -7,8 +7,7 @@ card unless the sums of length k are split, which batched matrix products of cuB
 
 from __future__ import annotations
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.kernels import fused
 
 LONG = 4096  # length from which splitting the sums pays

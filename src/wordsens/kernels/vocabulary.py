@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.kernels import fused
 
 

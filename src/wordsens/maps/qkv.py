@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention import AttentionMap, Projection
-from wordsens.maps.base import DEFAULTS, MapOptions
-from wordsens.maps.normalization import Softmax
+from wordsens.maps.attention.layer import AttentionMap
+from wordsens.maps.attention.normalization import Softmax
+from wordsens.maps.attention.state import Projection
+from wordsens.maps.declaration import DEFAULTS, MapOptions
 from wordsens.randomness import Stream
 
 
@@ -21,6 +21,10 @@ class QueryKeyValueFeatures(AttentionMap):
     """
 
     name = "qkv"
+    title = "Queries, keys and values (QKV)"
+    short = "QKV"
+    options = ("heads", "head_dim")
+    weight_names = ("WQ", "WK", "WV")
     normalization = Softmax()
 
     def __init__(self, WQ: torch.Tensor, WK: torch.Tensor, WV: torch.Tensor) -> None:
@@ -34,6 +38,10 @@ class QueryKeyValueFeatures(AttentionMap):
         WQ, WK, WV = (W.reshape(self.batch or 1, -1, *W.shape[-2:]).to(WQ) for W in (WQ, WK, WV))
         self.query = Projection(WQ / WQ.shape[-2] ** 0.5)
         self.key, self.value = Projection(WK), Projection(WV)
+
+    @classmethod
+    def feature_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return n * options.heads * (options.head_dim or d)
 
     @classmethod
     def draw(

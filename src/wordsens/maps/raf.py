@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention import AttentionMap, Projection
-from wordsens.maps.base import DEFAULTS, Effort, MapOptions
-from wordsens.maps.normalization import Normalization, ReLU, Softmax
+from wordsens.maps.attention.layer import AttentionMap
+from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
+from wordsens.maps.attention.state import Projection
+from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
 from wordsens.randomness import Stream
 
 
@@ -17,6 +17,8 @@ class RandomAttentionFeatures(AttentionMap):
     """φ(X) = softmax(X W Xᵀ / √d) X with W_ij ~ N(0, 1/d) iid (3); W is (d, d) or (T, d, d)."""
 
     name = "raf"
+    title = "Random attention (RAF)"
+    short = "RAF"
     normalization: Normalization = Softmax()
 
     def __init__(self, W: torch.Tensor) -> None:
@@ -50,5 +52,7 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     """
 
     name = "relu_raf"
+    title = "Random attention with ReLU (ReLU-RAF)"
+    short = "ReLU-RAF"
     effort = Effort(starts=24, anneal=40, steps=120)  # along ridges the best start shows late
     normalization: Normalization = ReLU()

@@ -8,19 +8,21 @@ D × D matrix exists, and no conditioning is needed between tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import torch
+from typing import Any, ClassVar
 
 from wordsens.activations import Activation, activation, he_scale
+from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.gaussian import Columns, DenseGaussian, GaussianMatrix, LazyGaussian
-from wordsens.maps.base import DEFAULTS, Effort, FeatureMap, MapOptions
-from wordsens.perturbation import OneTokenView, Pullback
+from wordsens.gram import gram, square_root
+from wordsens.maps.base import FeatureMap
+from wordsens.maps.declaration import DEFAULTS, EVERY, Effort, LossEffort, MapOptions
+from wordsens.maps.random_view import RandomFeaturesView
 from wordsens.randomness import Stream
 
+ROWS = 4096  # rows of a matrix drawn at once
 QUERIED = 500_000_000  # neurons × steps beyond which a search makes fewer steps, to bound memory
 
 
@@ -31,13 +33,21 @@ class DeepRandomFeatures(FeatureMap):
     """
 
     name = "drf"
+    title = "Deep random features (DRF)"
+    short = "DRF"
+    options: ClassVar[Collection[str]] = ("depth", "width", "activation")
+    needs: ClassVar[tuple[str, ...]] = ("depth",)
+    sizes = ("n", "d")
+    studies: ClassVar[Container[str]] = frozenset({"sensitivity"})
+    falls = True
+    sets_per_view = 1
     effort = Effort(starts=16, anneal=0, steps=30, halve=8)
 
     def __init__(
         self, layers: Sequence[GaussianMatrix], phi: Activation, *, batched: bool = False
     ) -> None:
         self.layers, self.phi = list(layers), phi
-        self.options = MapOptions(layers[-1].rows, len(self.layers), phi.name)
+        self.chosen = MapOptions(layers[-1].rows, len(self.layers), phi.name)
         self.batch = layers[0].batch if batched else None
         self.dtype, self.device = layers[0].dtype, layers[0].device
 
@@ -52,6 +62,80 @@ class DeepRandomFeatures(FeatureMap):
         starts = max(1, min(16, 30_000 // neurons))
         steps = max(15, min(cls.effort.steps, QUERIED // neurons))
         return replace(cls.effort, starts=starts, steps=steps)
+
+    @classmethod
+    def loss_effort_for(cls, n: int, d: int) -> LossEffort:
+        small = 5_000 // (n * d)
+        starts, rounds = max(3, min(16, small)), 2 if small else 1
+        return LossEffort(starts, explore=30, polish=40, rounds=rounds, beside=min(4, small))
+
+    @classmethod
+    def published_descent(cls, n: int) -> tuple[float, int]:
+        return 100.0, 300
+
+    @classmethod
+    def limit(cls, n: int, *, words: int = 1, options: MapOptions = DEFAULTS) -> float:
+        from wordsens.theory import large_width_limit  # brings SciPy, which no other map needs
+
+        return large_width_limit(
+            n, words=words, depth=cls.limit_depth(options), activation=options.activation
+        )
+
+    @classmethod
+    def limit_depth(cls, options: MapOptions) -> int | None:
+        """Layers scaled by β of (7); None for one layer of unit scale."""
+        return options.depth
+
+    @classmethod
+    def feature_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return options.width or n * d
+
+    @classmethod
+    def word_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return cls.feature_count(n, d, options) * d  # V_i
+
+    @classmethod
+    def trial_bytes(
+        cls, n: int, d: int, options: MapOptions, *, effort: Effort, sets: int, size: int
+    ) -> int:
+        """Bases of the lazy matrices: two vectors of k numbers for every query of either side."""
+        k = cls.feature_count(n, d, options)
+        queries = effort.starts * (effort.steps + 1) * sets * 2
+        return 2 * k * queries * options.depth * size
+
+    @classmethod
+    def sensitivity_bytes(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return 400 * 8 * options.depth * n * d  # bases of wide layers
+
+    @classmethod
+    def generalization_bytes(
+        cls, n: int, d: int, options: MapOptions = DEFAULTS, *, size: int = 4
+    ) -> int:
+        p = cls.feature_count(n, d, options)
+        return 60 * p * size + p * d * size  # candidates' features and V_i
+
+    @classmethod
+    def vocabulary_bytes(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return 8 * 3 * n * d * d  # a block of features
+
+    @classmethod
+    def with_weights(
+        cls,
+        weights: Mapping[str, Any],
+        options: MapOptions = DEFAULTS,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> DeepRandomFeatures:
+        """Given V1 … VL, each (k, m) or (T, k, m)."""
+        given = cls.taken(weights, cls._layer_names(weights), dtype, device)
+        layers = [DenseGaussian(V.reshape(-1, *V.shape[-2:])) for V in given]
+        return cls(layers, activation(options.activation))
+
+    @classmethod
+    def _layer_names(cls, weights: Mapping[str, Any]) -> list[str]:
+        depth = sum(name.startswith("V") for name in weights)
+        return [f"V{layer}" for layer in range(1, max(depth, 1) + 1)]
 
     @classmethod
     def scale(cls, phi: Activation) -> float:
@@ -109,7 +193,7 @@ class DeepRandomFeatures(FeatureMap):
         lead = X.shape[:-2]
         h = X.reshape(self.batch or 1, -1, X.shape[-2] * X.shape[-1])
         for V in self.layers:
-            h = self.phi.value(V.matvec(h))
+            h = self.phi.value(V(h))
         return h.reshape(*lead, h.shape[-1])
 
     def check_size(self, n: int, d: int) -> None:
@@ -171,87 +255,54 @@ class RandomFeatures(DeepRandomFeatures):
     """φ(X) = ϕ(V flat(X)), V k×D with iid N(0, 1/D) entries (1)."""
 
     name = "rf"
+    title = "Random features (RF)"
+    short = "RF"
+    options = ("width", "activation")
+    needs = ()
+    weight_names = ("V1",)
+    studies = EVERY
+    coincide = True
+    joint_training = True
 
     @classmethod
     def scale(cls, phi: Activation) -> float:
         return 1.0
 
+    @classmethod
+    def limit_depth(cls, options: MapOptions) -> int | None:
+        return None
 
-class RandomFeaturesView(OneTokenView):
-    """φ(X^I(·)) of (deep) random features, each set of positions with columns V_I of its own.
+    @classmethod
+    def _layer_names(cls, weights: Mapping[str, Any]) -> list[str]:
+        return list(cls.weight_names)
 
-    ``rest`` z (T, P, k); ``block`` T·P matrices k × m d; deeper layers one matrix per trial.
-    """
+    @classmethod
+    def draw_training(
+        cls, X: torch.Tensor, stream: Stream, options: MapOptions = DEFAULTS, position: int = 0
+    ) -> tuple[torch.Tensor, RandomFeaturesView]:
+        """Features of all samples X (M, n, d), and the view of the first one, from one joint draw.
 
-    def __init__(
-        self,
-        tokens: torch.Tensor,
-        rest: torch.Tensor,
-        block: GaussianMatrix,
-        deeper: Sequence[GaussianMatrix],
-        phi: Activation,
-    ) -> None:
-        self.tokens, self.rest, self.block, self.deeper, self.phi = (
-            tokens,
-            rest,
-            block,
-            deeper,
-            phi,
+        V (k×D, entries N(0, 1/D)) meets the samples only through its products with them and
+        through its columns V_i at the changed word.  With G the Gram matrix of the samples without
+        that word, G = L Lᵀ, the rows of V 𝒳ᵀ are those of V_i 𝒳_iᵀ + E Lᵀ for a k×M matrix E of
+        independent N(0, 1/D), independent of V_i: exactly the joint law, nothing is conditioned.
+        """
+        M, n, d = X.shape
+        k, phi = options.width or n * d, activation(options.activation)
+        scale = (n * d) ** -0.5
+        words = X[:, position]
+        exact = words.to(torch.float64)
+        L = square_root(gram(X.flatten(1)) - exact @ exact.mT).to(X.dtype)
+        block = stream.child("token").normal(k, d, dtype=X.dtype).mul_(scale).to(X.device)
+        Phi, rest = X.new_empty(M, k), X.new_empty(k)
+        drawing = stream.child("rest")
+        for first in range(0, k, ROWS):
+            rows = slice(first, min(first + ROWS, k))
+            E = drawing.normal(rows.stop - first, M, dtype=X.dtype).mul_(scale).to(X.device)
+            Z = L @ E.mT  # (M, rows)
+            rest[rows] = Z[0]
+            Phi[:, rows] = phi.value(Z.addmm_(words, block[rows].mT))
+        view = RandomFeaturesView(
+            words[None, :1, None], rest[None, None], DenseGaussian(block[None]), [], phi
         )
-        self.base = self.features(tokens[:, :, None])  # (T, P, 1, k)
-        self.norm = torch.linalg.vector_norm(self.base[:, :, 0], dim=-1)
-
-    def _layers(self, v: torch.Tensor) -> list[torch.Tensor]:
-        """Pre-activations of every layer, (T, P, S, k)."""
-        trials, count, candidates = v.shape[:3]
-        moved = self.block.matvec(v.reshape(trials * count, candidates, -1))
-        a = moved.reshape(trials, count, candidates, -1).add_(self.rest[:, :, None])
-        layers = [a]
-        for V in self.deeper:
-            h = self.phi.value(layers[-1]).flatten(1, 2)
-            layers.append(V.matvec(h).reshape(trials, count, candidates, -1))
-        return layers
-
-    def _pull(
-        self, layers: list[torch.Tensor], g: torch.Tensor, like: torch.Tensor
-    ) -> torch.Tensor:
-        """∇_v of anything whose gradient in φ is g (T, P, S, k)."""
-        for V, a in zip(self.deeper[::-1], layers[:0:-1], strict=True):
-            g = g * self.phi.derivative(a)
-            g = V.rmatvec(g.flatten(1, 2)).reshape(g.shape)
-        g = g * self.phi.derivative(layers[0])
-        return self.block.rmatvec(g.flatten(0, 1)).reshape(like.shape)
-
-    def features(self, v: torch.Tensor) -> torch.Tensor:
-        return self.phi.value(self._layers(v)[-1])
-
-    def value_and_grad(
-        self, v: torch.Tensor, sharpness: float = 1.0
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        layers = self._layers(v)
-        gap = self.phi.value(layers[-1]) - self.base
-        return (gap * gap).sum(-1), self._pull(layers, 2 * gap, v)
-
-    def linear(self, v: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, Pullback]:
-        layers = self._layers(v)
-        phi = self.phi.value(layers[-1])
-        value = (phi.flatten(1, 2) @ u.mT).unflatten(1, v.shape[1:3])
-
-        def pullback(weight: torch.Tensor) -> torch.Tensor:
-            g = (weight.flatten(1, 2) @ u).unflatten(1, v.shape[1:3])
-            return self._pull(layers, g, v)
-
-        return value, pullback
-
-    def bound(self) -> torch.Tensor:
-        """Lip(ϕ) ‖V_I‖ √(m d) for one layer, as in the proof of Theorem 4.1; NaN for more."""
-        if self.deeper:
-            return super().bound()
-        reach = self.radius * self.tokens.shape[2] ** 0.5
-        return self.block.norm_bound().reshape(self.norm.shape) * self.phi.lipschitz * reach
-
-
-def dense(weight: Any, dtype: torch.dtype, device: torch.device | str) -> DenseGaussian:
-    """Given weights (k, m) or (T, k, m) as a Gaussian matrix."""
-    tensor = torch.as_tensor(weight).to(dtype=dtype, device=device)
-    return DenseGaussian(tensor.reshape(-1, *tensor.shape[-2:]))
+        return Phi, view

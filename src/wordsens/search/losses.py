@@ -7,12 +7,12 @@ the value of every other there (see ``goals``), and each is polished from the be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import normalize
 
 from wordsens.errors import UserError
+from wordsens.maps.declaration import LossEffort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import portion
 from wordsens.randomness import Stream
@@ -23,43 +23,6 @@ METHODS = ("spectral", "published", "thorough")
 NEAR = 0.3  # distance, in radii, of the points polished beside the best; its square next, …
 
 
-@dataclass(frozen=True)
-class SearchEffort:
-    """Starts per loss, and evaluations for exploring from them and for each polishing round.
-
-    Every round polishes the best point of each goal and ``beside`` points near it.  ``settle``
-    rounds of subgradient steps follow, for maps with kinks.
-    """
-
-    starts: int
-    explore: int
-    polish: int
-    rounds: int
-    beside: int
-    settle: int = 0
-
-
-def published_descent(map_name: str, n: int) -> tuple[float, int]:
-    """The authors' step length and step count for these losses at n tokens."""
-    return (100.0, 300) if map_name in ("rf", "drf") else (1.0, 50 * n)
-
-
-def effort_for(map_name: str, n: int, d: int) -> SearchEffort:
-    """A search's default effort on samples of shape (n, d)."""
-    small = 5_000 // (n * d)  # small problems are the rugged ones, and cheap
-    if map_name in ("rf", "drf"):
-        starts = max(3, min(16, small))
-        rounds = 2 if small else 1
-        return SearchEffort(starts, explore=30, polish=40, rounds=rounds, beside=min(4, small))
-    if map_name == "relu_raf":  # rows come and go with the signs of their scores
-        beside = max(2, min(10, small))
-        rounds = 4 if small else 1
-        return SearchEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
-    beside = max(1, min(6, small))
-    polish = 100 if small else 60
-    return SearchEffort(starts=16, explore=40, polish=polish, rounds=2, beside=beside)
-
-
 def search_losses(
     view: OneTokenView,
     around: Neighbourhood,
@@ -67,7 +30,7 @@ def search_losses(
     streams: Sequence[Stream],
     *,
     schedule: tuple[float, int],
-    effort: SearchEffort,
+    effort: LossEffort,
     method: str = "spectral",
 ) -> FoundLosses:
     """Minimise every goal over the balls of a view of T trials and one position set.
@@ -136,7 +99,7 @@ def search_losses(
 
 
 def _noise(
-    like: torch.Tensor, streams: Sequence[Stream], turn: int, effort: SearchEffort
+    like: torch.Tensor, streams: Sequence[Stream], turn: int, effort: LossEffort
 ) -> torch.Tensor:
     """Random Δ of length 1 on average, ``beside`` for each of like (T, J, m, d)."""
     shape = (effort.beside, *like.shape[1:])

@@ -11,7 +11,7 @@ import torch
 
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap, position_sets
-from wordsens.maps.base import Effort
+from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import portion
 from wordsens.randomness import Stream
@@ -89,9 +89,9 @@ def word_sensitivity(
     streams = [Stream(seed, "search", trial=t) for t in range(len(samples))]
     sets = chosen_sets(positions, words, X.shape[-2], Stream(seed, "positions")).to(X.device)
     n, d = X.shape[-2:]
-    effort = chosen_effort(map.effort_for(n, d, map.options), starts, steps)
-    # a map that answers one set at a time is asked one at a time
-    groups = [sets] if not hasattr(map, "layers") else list(sets.split(1))
+    effort = chosen_effort(map.effort_for(n, d, map.chosen), starts, steps)
+    # a map that answers so many sets at a time is asked for so many
+    groups = [sets] if map.sets_per_view is None else list(sets.split(map.sets_per_view))
     parts = []
     for group in groups:
         view = map.view(samples, group)

@@ -14,13 +14,16 @@ pairs, (row, position) and (word, position), are computed over the other keys.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 
 from wordsens.kernels import fused
 from wordsens.kernels.vocabulary import changed_rows, changed_rows_expanded, expand
 from wordsens.maps import FeatureMap
-from wordsens.maps.attention import AttentionMap, AttentionState
+
+if TYPE_CHECKING:
+    from wordsens.maps.attention.state import AttentionState
 
 HEAVY = 1 / 8  # a pair (row, position) of more weight is computed over the other keys
 FEW = 8  # so many positions are cheaper term by term than by an expansion
@@ -31,11 +34,10 @@ Squares = Callable[[torch.Tensor], torch.Tensor]  # words (V, d) ↦ ‖φ(X^i(e
 
 
 class AttentionSubstitution:
-    """Substitutions in a sample seen through an attention layer."""
+    """Substitutions in one sample seen through an attention layer."""
 
-    def __init__(self, layer: AttentionMap, X: torch.Tensor) -> None:
-        self.layer, self.X = layer, X
-        self.state = layer.state(X[None])
+    def __init__(self, state: AttentionState) -> None:
+        self.state, self.X = state, state.X[0]
         self.heads = self.state.scores.shape[1]
         self.norm = torch.linalg.vector_norm(self.state.output)
 
@@ -50,12 +52,12 @@ class AttentionSubstitution:
         return max(1, scale * BLOCK_BYTES // (floats * self.X.element_size()))
 
     def block(self, positions: torch.Tensor) -> Squares:
-        layer = self.layer
-        heads = [_Head(self.state, h, positions) for h in range(self.heads)]
+        state = self.state
+        heads = [_Head(state, h, positions) for h in range(self.heads)]
 
         def squares(words: torch.Tensor) -> torch.Tensor:
             tokens = words[None, None]
-            keys, queries, values = layer.key(tokens), layer.query(tokens), layer.value(tokens)
+            keys, queries, values = state.key(tokens), state.query(tokens), state.value(tokens)
             total = words.new_zeros(len(positions), len(words))
             for h, head in enumerate(heads):
                 total += head.squares(*(_head(x, h) for x in (keys, queries, values)))
@@ -75,7 +77,7 @@ class _Head:
         def mine(x: torch.Tensor) -> torch.Tensor:
             return _head(x, head)
 
-        self.normalization = state.layer.normalization
+        self.normalization = state.normalization
         self.positions = positions
         self.queries, self.keys, self.values = map(mine, (state.queries, state.keys, state.values))
         self.summary, self.output = mine(state.summary), mine(state.output)

@@ -16,7 +16,6 @@ import torch
 
 from wordsens.errors import UserError
 from wordsens.maps import FeatureMap
-from wordsens.maps.attention import AttentionMap
 from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
@@ -101,8 +100,8 @@ def vocabulary_sensitivity(
     if top is not None and top < 1:
         raise UserError(f"top = {top} must be at least 1")
     sets = chosen_sets(positions, 1, len(X), Stream(seed, "positions")).to(X.device)
-    source: AttentionSubstitution | WordByWord
-    source = AttentionSubstitution(map, X) if isinstance(map, AttentionMap) else WordByWord(map, X)
+    state = map.attention(X)
+    source = WordByWord(map, X) if state is None else AttentionSubstitution(state)
     chosen = sets[:, 0]
     at_once = 1 if callable(vocabulary) else source.positions_at_once(len(chosen))
     words = None if callable(vocabulary) else _checked(vocabulary, X)

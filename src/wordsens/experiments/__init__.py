@@ -1,1 +1,0 @@
-"""Experiments: each takes a cell's parameters and returns its arrays."""

@@ -1,0 +1,70 @@
+"""Attention layers with random weights.
+
+    φ(X)_j = Σ_k s_jk value(x_k),    s_j = weights of the scores ⟨query(x_j), key(x_k)⟩,
+
+with linear projections query, key and value per head.  RAF (3) has query = Wᵀ/√d, key and value
+the identity; QKV (2) has all three.
+"""
+
+from __future__ import annotations
+
+from wordsens.deferred import torch
+from wordsens.errors import UserError
+from wordsens.maps.attention.normalization import Normalization
+from wordsens.maps.attention.state import AttentionState, Projection
+from wordsens.maps.attention.view import AttentionView
+from wordsens.maps.base import FeatureMap
+from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
+
+
+class AttentionMap(FeatureMap):
+    """A layer of attention heads; features are (n, heads · value dimension)."""
+
+    effort = Effort(starts=24, anneal=50, steps=50, halve=8)
+    normalization: Normalization
+    query: Projection
+    key: Projection
+    value: Projection
+
+    @classmethod
+    def loss_effort_for(cls, n: int, d: int) -> LossEffort:
+        if not cls.normalization.kinks:
+            return super().loss_effort_for(n, d)
+        small = 5_000 // (n * d)
+        beside, rounds = max(2, min(10, small)), 4 if small else 1
+        # rows come and go with the signs of their scores
+        return LossEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
+
+    @classmethod
+    def score_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
+        return n * n * options.heads
+
+    def features(self, X: torch.Tensor) -> torch.Tensor:
+        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension)."""
+        X = self.cast(X)
+        if self.batch is None or X.ndim == 3:
+            out = self.state(X.reshape(-1, *X.shape[-2:])).output
+        else:  # one draw of the weights per leading index, several samples each
+            out = torch.stack(
+                [self.state(sample).output for sample in X.flatten(1, -3).unbind(1)], dim=1
+            )
+        out = out.movedim(-3, -2).flatten(-2)  # heads side by side
+        return out.reshape(*X.shape[:-1], out.shape[-1])
+
+    def check_size(self, n: int, d: int) -> None:
+        matrix = self.query.matrix
+        if matrix is not None and matrix.shape[-1] != d:
+            raise UserError(
+                f"X has tokens of dimension {d}; this {self.name} map was built for d = "
+                f"{matrix.shape[-1]}"
+            )
+
+    def state(self, X: torch.Tensor) -> AttentionState:
+        """Everything about samples X (T, n, d) that all positions share."""
+        return AttentionState.of(X, self.query, self.key, self.value, self.normalization)
+
+    def view(self, X: torch.Tensor, sets: torch.Tensor) -> AttentionView:
+        return AttentionView(self.state(X), sets)
+
+    def attention(self, X: torch.Tensor) -> AttentionState:
+        return self.state(X[None])

@@ -1,0 +1,62 @@
+"""Samples seen through an attention layer: what all positions share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wordsens.deferred import torch
+from wordsens.maps.attention.normalization import Normalization
+
+
+@dataclass(frozen=True)
+class Projection:
+    """v ↦ M v for one matrix per head, (B, H, r, d); the identity where ``matrix`` is None."""
+
+    matrix: torch.Tensor | None = None
+
+    def __call__(self, v: torch.Tensor) -> torch.Tensor:
+        """(B, 1, N, d) → (B, H, N, r)."""
+        return v if self.matrix is None else v @ self.matrix.mT
+
+    def pull(self, g: torch.Tensor) -> torch.Tensor:
+        """(B, H, N, r) → (B, N, d): Mᵀ g summed over heads."""
+        return (g if self.matrix is None else g @ self.matrix).sum(1)
+
+
+@dataclass(frozen=True)
+class AttentionState:
+    """Samples X (T, n, d) in a layer: shapes (T, H, n, ·), scores and weights (T, H, n, n)."""
+
+    query: Projection
+    key: Projection
+    value: Projection
+    normalization: Normalization
+    X: torch.Tensor
+    queries: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+    scores: torch.Tensor
+    weights: torch.Tensor
+    summary: torch.Tensor
+    output: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        X: torch.Tensor,
+        query: Projection,
+        key: Projection,
+        value: Projection,
+        normalization: Normalization,
+    ) -> AttentionState:
+        tokens = X[:, None]
+        queries, keys, values = query(tokens), key(tokens), value(tokens)
+        scores = queries @ keys.mT
+        weights, summary = normalization.attend(scores)
+        parts = (queries, keys, values, scores, weights, summary, weights @ values)
+        return cls(query, key, value, normalization, X, *parts)
+
+    def token_rows(self) -> torch.Tensor:
+        """Mᵀ query(x_j) for the key projection M of every head, (T, H n, d)."""
+        matrix = self.key.matrix
+        return (self.queries if matrix is None else self.queries @ matrix).flatten(1, 2)

@@ -1,0 +1,223 @@
+"""The one-token view of an attention layer, at O(nd) a step.
+
+When only the words I change, every other row j sees only its scores with the changed keys move,
+a_ja(v) = ⟨query(x_j), key(v_a)⟩, and with p the weights of the changed keys (``normalization``)
+
+    out_j(v) = o_j + Σ_a p_ja (w_a − o_j),    w = value(v),
+
+where o_j is the output over the other keys (``leave_out``).  All of F, its gradient and linear
+functionals of out are inner products, so that trials, positions and candidates share a few matrix
+products.  ``kernels.attention`` says what F and ∇F are made of, and names the constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wordsens.deferred import torch
+from wordsens.kernels import attention
+from wordsens.maps.attention.bound import softmax_bound
+from wordsens.maps.attention.directions import named_directions
+from wordsens.maps.attention.leave_out import leave_out
+from wordsens.maps.attention.normalization import Softmax
+from wordsens.maps.attention.state import AttentionState
+from wordsens.perturbation import OneTokenView, Pullback
+
+WORKING_BYTES = 1 << 28  # what one evaluation of a search may take, roughly
+
+
+class AttentionView(OneTokenView):
+    """φ(X^I(·)) of an attention layer.
+
+    Inside, tensors are (T, H, P, S, m, ·): trials, heads, position sets, candidates, changed
+    words.
+    """
+
+    def __init__(self, state: AttentionState, sets: torch.Tensor) -> None:
+        self.state, self.sets = state, sets
+        self.tokens = state.X[:, sets]  # (T, P, m, d)
+        total = torch.linalg.vector_norm(state.output, dim=(1, 2, 3))
+        self.norm = total[:, None].expand(-1, len(sets))
+        self.constants = leave_out(state, sets)
+
+    def select(self, positions: slice) -> AttentionView:
+        chosen = AttentionView(self.state, self.sets[positions])
+        chosen.reach = self.reach
+        return chosen
+
+    def sets_at_once(self, candidates: int) -> int | None:
+        trials, heads, n, e = self.state.values.shape
+        d, m = self.state.X.shape[-1], self.sets.shape[1]
+        floats = trials * candidates * m * (12 * heads * n + 8 * heads * e + 8 * d)
+        return max(1, WORKING_BYTES // (floats * self.state.X.element_size()))
+
+    def bound(self) -> torch.Tensor:
+        state = self.state
+        plain = state.key.matrix is None and state.value.matrix is None
+        if not (plain and isinstance(state.normalization, Softmax) and self.sets.shape[1] == 1):
+            return super().bound()
+        return softmax_bound(state, self.constants, self.radius)
+
+    def directions(self) -> dict[str, torch.Tensor]:
+        named = named_directions(self.attracting())
+        count, m = self.sets.shape
+        return {name: x[:, None, :, None].expand(-1, count, -1, m, -1) for name, x in named.items()}
+
+    def attracting(self) -> torch.Tensor:
+        """The rows a_j(v) = ⟨A_j, v⟩ of all heads in token space, (T, H n, d)."""
+        return self.state.token_rows()
+
+    # one evaluation: the moving parts at v, and the way back
+
+    def at(self, v: torch.Tensor, sharpness: float = 1.0) -> _Moved:
+        state, constants = self.state, self.constants
+        flat = v.flatten(1, 3)[:, None]  # (T, 1, N, d)
+        inner = v.shape[1:4]
+        key, query, value = state.key(flat), state.query(flat), state.value(flat)
+        scores = (key @ state.queries.mT).unflatten(2, inner)
+        if sharpness == 1:
+            p, pull_p = state.normalization.changed(scores, constants.others)
+        else:
+            p, pull = state.normalization.changed(sharpness * scores, sharpness * constants.others)
+
+            def pull_p(dp: torch.Tensor) -> torch.Tensor:
+                return sharpness * pull(dp)
+
+        key, query, value = (x.unflatten(2, inner) for x in (key, query, value))
+        index = self.sets[:, None, None, :].expand(*query.shape[:-2], *self.sets.shape[1:] * 2)
+        own = (query.flatten(2, 4) @ state.keys.mT).unflatten(2, inner)
+        q, pull_q = state.normalization.row(own.scatter(-1, index, query @ key.mT))
+        return _Moved(key, query, value, p * constants.outside, pull_p, q, pull_q, index)
+
+    def pull(
+        self, at: _Moved, dp: torch.Tensor, dvalue: torch.Tensor, dout: torch.Tensor
+    ) -> torch.Tensor:
+        """Gradient in v from gradients in p, in value(v) and in the changed rows' outputs."""
+        state = self.state
+        shape = at.p.shape[2:5]
+
+        def through(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+            return (x.flatten(2, 4) @ matrix).unflatten(2, shape)
+
+        dkey = through(at.pull_p(dp * self.constants.outside), state.queries)
+        dq = through(dout, state.values.mT)
+        ds = at.pull_q(dq.scatter(-1, at.index, dout @ at.value.mT))
+        ds_own = ds.gather(-1, at.index)
+        dquery = through(ds.scatter(-1, at.index, 0), state.keys) + ds_own @ at.key
+        dkey = dkey + ds_own.mT @ at.query
+        dvalue = dvalue + at.q.gather(-1, at.index).mT @ dout
+        pulled = (
+            state.key.pull(dkey.flatten(2, 4))
+            + state.query.pull(dquery.flatten(2, 4))
+            + state.value.pull(dvalue.flatten(2, 4))
+        )
+        return pulled.unflatten(1, shape)
+
+    def changed_rows(self, at: _Moved) -> torch.Tensor:
+        """out_i of the changed rows, (T, H, P, S, m, e)."""
+        inner = at.q.shape[2:5]
+        rest = at.q.scatter(-1, at.index, 0).flatten(2, 4) @ self.state.values
+        return rest.unflatten(2, inner) + at.q.gather(-1, at.index) @ at.value
+
+    # what is asked of every view
+
+    def value_and_grad(
+        self, v: torch.Tensor, sharpness: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if attention.applies(self.constants, v):
+            return attention.step(self.constants, v, sharpness)
+        return self.plain_step(v, sharpness)
+
+    def plain_step(
+        self, v: torch.Tensor, sharpness: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """F and ∇F in plain Torch, for any number of changed words, any dtype and device."""
+        state, c, at = self.state, self.constants, self.at(v, sharpness)
+        value, p = at.value, at.p
+        inner = p.shape[2:5]
+        t, h, s, j = c.heavy
+        own = c.own_values[:, :, :, None]  # (T, H, P, 1, m, e)
+        phi_w = (value.flatten(2, 4) @ state.output.mT).unflatten(2, inner)
+        r_w = c.gain * phi_w - (value @ own.mT) @ c.share
+        if len(t):
+            r_w[t, h, s, :, :, j] += (value[t, h, s] * c.surplus[:, None, None]).sum(-1)
+        o_w = phi_w + r_w
+        moved = p.sum(-2, keepdim=True)  # Σ_a p_a
+        mixed = (p * o_w).sum(-2, keepdim=True)
+        lean = r_w - c.ro  # ⟨r, w_a − o⟩
+        along = lean + (value @ value.mT) @ p - moved * o_w - mixed + moved * c.oo
+        # rr and ro are meaningless on the changed rows themselves, which are counted below
+        rows = (c.rr * c.outside) + (p * (lean + along)).sum(-2, keepdim=True)
+        gap = self.changed_rows(at) - state.output[:, :, self.sets][:, :, :, None]
+        # rounding can push a change far below ‖φ‖ under zero
+        total = (rows.sum((1, -1, -2)) + (gap * gap).sum((1, -1, -2))).clamp_min(0)
+
+        kept = 2 * p * (1 - moved)
+        on_phi = (kept * c.gain - 2 * p * moved).flatten(2, 4) @ state.output
+        dvalue = on_phi.unflatten(2, inner) - (kept @ c.share.mT) @ own + 2 * (p @ p.mT) @ value
+        if len(t):
+            dvalue.index_put_(
+                (t, h, s), kept[t, h, s, :, :, j, None] * c.surplus[:, None, None], True
+            )
+        return total, self.pull(at, 2 * along, dvalue, 2 * gap)
+
+    def linear(self, v: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, Pullback]:
+        state, c, at = self.state, self.constants, self.at(v)
+        heads = state.values.shape[1]
+        u = u.unflatten(-1, (heads, -1)).movedim(-2, 1)  # (T, H, C, n, e)
+        inner, functionals = at.p.shape[2:5], u.shape[2]
+        stacked = u.flatten(2, 3)
+        u_w = (at.value.flatten(2, 4) @ stacked.mT).unflatten(2, inner)
+        u_w = u_w.unflatten(-1, (functionals, -1))  # ⟨u_cj, w_a⟩, (T, H, P, S, m, C, n)
+        u_phi = (u * state.output[:, :, None]).sum(-1)  # (T, H, C, n)
+        own = c.own_values.flatten(2, 3) @ stacked.mT
+        own = own.unflatten(2, c.own_values.shape[2:4]).unflatten(-1, (functionals, -1))
+        share = c.share[:, :, :, 0, :, None]  # (T, H, P, m, 1, n)
+        gain = c.gain[:, :, :, 0, 0, None]  # (T, H, P, 1, n)
+        u_o = u_phi[:, :, None] * (1 + gain) - (share * own).sum(3)  # (T, H, P, C, n)
+        t, h, p, j = c.heavy
+        if len(t):
+            u_o[t, h, p, :, j] += (u[t, h, :, j] * c.surplus[:, None]).sum(-1)
+        u_o = u_o[:, :, :, None, None]
+        change = u_w - u_o
+        own_u = u[:, :, :, self.sets].movedim(2, 4)[:, :, :, None]  # (T, H, P, 1, m, C, e)
+        rows = (u_o * c.outside[..., None, :]).sum(-1)  # (T, H, P, 1, 1, C)
+        moved = (at.p[..., None, :] * change).sum((-1, -3))
+        out = (self.changed_rows(at)[..., None, :] * own_u).sum((-1, -3))
+        value = rows[..., 0, :].sum(1) + (moved + out).sum(1)
+
+        def pullback(weight: torch.Tensor) -> torch.Tensor:
+            w = weight[:, None, :, :, None, :, None]  # (T, 1, P, S, 1, C, 1)
+            spread = (w * at.p[..., None, :]).flatten(-2).flatten(2, 4) @ stacked
+            return self.pull(
+                at, (w * change).sum(-2), spread.unflatten(2, inner), (w * own_u).sum(-2)
+            )
+
+        return value, pullback
+
+    def features(self, v: torch.Tensor) -> torch.Tensor:
+        state, c, at = self.state, self.constants, self.at(v)
+        surplus = torch.zeros_like(state.output)[:, :, None].repeat(1, 1, len(self.sets), 1, 1)
+        surplus[c.heavy] = c.surplus
+        share = c.share[:, :, :, 0]  # (T, H, P, m, n)
+        out = state.output[:, :, None]
+        others = out + share.sum(-2)[..., None] * out - share.mT @ c.own_values + surplus
+        moved = at.p.sum(-2)[..., None]  # (T, H, P, S, n, 1)
+        result = (1 - moved) * others[:, :, :, None] + at.p.mT @ at.value
+        index = self.sets[:, None, :, None].expand(*result.shape[:4], -1, result.shape[-1])
+        result = result.scatter(-2, index, self.changed_rows(at))
+        return result.movedim(1, -2).flatten(-2)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """What one evaluation at v computes on the way: see ``AttentionView.at``."""
+
+    key: torch.Tensor
+    query: torch.Tensor
+    value: torch.Tensor
+    p: torch.Tensor
+    pull_p: Pullback
+    q: torch.Tensor
+    pull_q: Pullback
+    index: torch.Tensor

@@ -1,0 +1,41 @@
+"""A study of layers as a tidy table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordsens.results import need, read_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIRST = ("study", "encoder", "dataset", "weights", "n")
+RESULTS = ("sup", "norm", "spread", "position", "steps", "winner")
+
+
+def tables(cells: Sequence[str]) -> dict[str, Any]:
+    """One row per trial and layer."""
+    return {"table": layers_table(cells)}
+
+
+def layers_table(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """One row per trial and layer of every cell."""
+    import pandas as pd
+
+    frames = []
+    for path in paths:
+        arrays, attributes = read_cell(path)
+        need(path, arrays, RESULTS)
+        layers = np.atleast_1d(attributes["searched"])
+        trials, count = arrays["sup"].shape
+        parameters = {name: attributes[name] for name in FIRST}
+        values = {"depth": attributes["depth"], "trial": np.repeat(np.arange(trials), count)}
+        values["sample"] = np.repeat(arrays["sample"], count)
+        values["layer"] = np.tile(layers, trials)
+        values |= {name: arrays[name].reshape(-1) for name in RESULTS}
+        frames.append(pd.DataFrame(parameters | values))
+    return pd.concat(frames, ignore_index=True)
