@@ -44,6 +44,7 @@ _HOMES = {
     "InputSensitivity": "wordsens.robustness.input_sensitivity",
     "tangent_kernel": "wordsens.robustness.tangent_kernel",
     "TangentKernel": "wordsens.robustness.tangent_kernel",
+    "explain": "wordsens.encoders.explain",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -92,6 +92,12 @@ class Blocks:
             output = self.model(input_ids=ids, output_hidden_states=True)
         return list(output.hidden_states)
 
+    def upto(self, ids: torch.Tensor, layer: int) -> torch.Tensor:
+        """H_layer of texts (batch, n), without the blocks above it; differentiable."""
+        if self.stepwise and layer < self.depth:
+            return self._run(ids, None, None, stop=layer)[0]
+        return self.whole(ids)[layer]
+
     def states(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         """H_layer of padded texts; ``mask`` (batch, n) is true where there is a token."""
         if self.stepwise and layer < self.depth:
@@ -102,6 +108,32 @@ class Blocks:
         last = layer == self.depth
         states: torch.Tensor = output.last_hidden_state if last else output.hidden_states[layer]
         return states
+
+    @contextmanager
+    def instead(
+        self, vectors: torch.Tensor | None = None, states: torch.Tensor | None = None
+    ) -> Iterator[None]:
+        """Whatever runs the model meanwhile sees these word vectors, or this H_0, (batch, n, d)."""
+        if states is None:
+            with self._instead(vectors):
+                yield
+            return
+        if self.list is None:
+            raise UserError(f"{self.key}: has no blocks that can be followed; use word_vector")
+        given, waiting = states.transpose(0, 1) if self._turned else states, [True]
+
+        def put(block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if not waiting:
+                return None
+            waiting.clear()
+            if args:
+                return (given, *args[1:]), kwargs
+            return args, kwargs | {"hidden_states": given}
+
+        with ExitStack() as hooks:
+            for block in self.list:
+                hooks.callback(block.register_forward_pre_hook(put, with_kwargs=True).remove)
+            yield
 
     def _noted(self, ids: torch.Tensor) -> list[_Call]:
         """How the blocks are called on a text of this length."""

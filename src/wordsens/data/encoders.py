@@ -46,6 +46,8 @@ class Encoder:
             self.max_tokens -= (padding if isinstance(padding, int) else 1) + 1
         self._tokenizer: Any = None
         self._blocks: Blocks | None = None
+        self._head: Any = None  # the whole model, where it has a head
+        self._headed = False  # whether that has been looked for
         self._style = ""
 
     @classmethod
@@ -77,14 +79,16 @@ class Encoder:
                 f"{key}: a {type(model).__name__} with a {type(tokenizer).__name__} is no model "
                 "of transformers with its tokenizer; give both"
             )
-        body = getattr(model, "base_model", model)
+        whole = _apart(model)
+        refuse_not_finite(whole, key)
+        body = getattr(whole, "base_model", whole)
         if getattr(body.config, "is_encoder_decoder", False):
             body = body.get_encoder()
-        refuse_not_finite(body, key)
-        sizes = _known_sizes(body.config, key)
-        made = cls(Path(key), sizes, key)
+        made = cls(Path(key), _known_sizes(body.config, key), key)
         made._tokenizer = tokenizer
-        made._blocks = Blocks(_apart(body), key)
+        made._headed = True
+        made._head = whole if head_of(whole.config, type(whole).__name__) else None
+        made._blocks = Blocks(body, key)
         made._limit(made._blocks.model)
         return made
 
@@ -209,6 +213,25 @@ class Encoder:
             self._limit(model)
         return self._blocks
 
+    def head(self) -> Any:
+        """The whole model with its head, class logits or the next token; None without one.
+
+        Its lower part is that of ``blocks``.
+        """
+        if not self._headed:
+            from wordsens.data.blocks import Blocks
+            from wordsens.data.weights import load_model, read_config, source_of
+
+            self._headed = True
+            named = head_of(read_config(self.folder, self.key))
+            if named is None and "gguf_file" in source_of(self.folder)[1]:
+                named = "AutoModelForCausalLM"
+            if named is not None:
+                self._head = load_model(self.folder, self.key, named)
+                self._blocks = Blocks(self._head.base_model, self.key)
+                self._limit(self._head)
+        return self._head
+
     @property
     def tokenizer(self) -> Any:
         """The tokenizer of transformers."""
@@ -235,6 +258,18 @@ class Encoder:
             if module.padding_idx is not None:
                 places = module.num_embeddings - module.padding_idx - 1
                 self.max_tokens = min(self.max_tokens, places)
+
+
+def head_of(config: Any, name: str | None = None) -> str | None:
+    """The class of transformers that loads the head which a configuration, or a class, names."""
+    if config.is_encoder_decoder:
+        return None
+    for named in [name] if name else config.architectures or []:
+        if named.endswith("ForSequenceClassification"):
+            return "AutoModelForSequenceClassification"
+        if named.endswith(("ForCausalLM", "LMHeadModel")):
+            return "AutoModelForCausalLM"
+    return None
 
 
 def _sizes(folder: Path, key: str) -> dict[str, Any]:

@@ -1,0 +1,165 @@
+"""Words of the vocabulary in a word's place: every layer and the output in one run of the model.
+
+Exhaustively every candidate runs.  Else a shortlist does: some at random, then those that the
+gradient promises most (as in HotFlip, Ebrahimi et al., ACL 2018).  At a word u that has run,
+F(e_v) ≈ F(e_u) + ⟨∇F(e_u), e_v − e_u⟩, with F = ‖H_l − H_l(X)‖² for the first and the last layer,
+and at the text's own word the margin by which the model decides.  Every change that is returned is
+exact, as the model has run on the changed text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from wordsens.encoders.layered import LayeredEncoder
+from wordsens.encoders.outputs import Head
+from wordsens.randomness import Stream
+
+WORKING_BYTES = 1 << 25  # of activations that run together: little more than a cache holds
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """W words that ran at one position of a text.
+
+    words   their token ids, (W,)
+    change  ‖H_l(X with the word) − H_l(X)‖ / ‖H_l(X)‖, (W, L+1)
+    logits  of the output, (W, C); None without a head
+    distance  ‖e_v − e_x‖ / ‖e_x‖ between word vectors, (W,)
+    """
+
+    words: torch.Tensor
+    change: torch.Tensor
+    logits: torch.Tensor | None
+    distance: torch.Tensor
+
+
+class Text:
+    """A text (n,) whose words are replaced; what it does unchanged is kept."""
+
+    def __init__(self, model: LayeredEncoder, head: Head | None, token_ids: torch.Tensor) -> None:
+        self.blocks, self.head = model.blocks, head
+        self.ids = token_ids.to(model.device).long()
+        with torch.no_grad():
+            output = self._read(self.ids[None], 0)
+            self.base = [states[0] for states in output.hidden_states]
+            self.norms = [float(states.norm()) for states in self.base]
+            self.logits = None if head is None else head.answer(output)[0]
+
+    @torch.no_grad()
+    def run(self, position: int, words: torch.Tensor) -> Replaced:
+        """All of the words (W,) at a position."""
+        words = words.to(self.ids)
+        prefix = position if self.blocks.causal else 0
+        changes, logits = [], []
+        for part in words.split(self._at_once(prefix)):
+            texts = self.ids.repeat(len(part), 1)
+            texts[:, position] = part
+            output = self._read(texts, prefix)
+            gaps = [
+                (states - base[prefix:]).flatten(1).norm(dim=1) / norm
+                for states, base, norm in zip(
+                    output.hidden_states, self.base, self.norms, strict=True
+                )
+            ]
+            changes.append(torch.stack(gaps, 1))
+            if self.head is not None:
+                logits.append(self.head.answer(output))
+        table = self.blocks.words.weight
+        own = table[self.ids[position]]
+        distance = (table[words] - own).norm(dim=-1) / own.norm()
+        return Replaced(
+            words.cpu(),
+            torch.cat(changes).cpu(),
+            torch.cat(logits).cpu() if logits else None,
+            distance.cpu(),
+        )
+
+    def shortlisted(
+        self, position: int, words: torch.Tensor, size: int, stream: Stream
+    ) -> Replaced:
+        """About ``size`` of the words: a quarter at random, the rest by their promise."""
+        share = max(1, size // 4)
+        chance = stream.generator().permutation(len(words))[:share]
+        found = [self.run(position, words[torch.from_numpy(chance)])]
+        vectors = self.blocks.words.weight.detach()
+        left = torch.ones(self.blocks.rows, dtype=torch.bool)
+        left[found[0].words] = False
+        for layer in (1, self.blocks.depth, None):
+            if layer is None and self.head is None:
+                continue
+            u = int(self.ids[position])
+            if layer is not None:
+                best = [int(part.change[:, layer].argmax()) for part in found]
+                tops = [
+                    (part.change[i, layer], part.words[i])
+                    for part, i in zip(found, best, strict=True)
+                ]
+                u = int(max(tops, key=lambda top: float(top[0]))[1])
+            waiting = words[left[words]]
+            if not len(waiting):
+                break
+            slope = self._slope(position, u, layer)
+            promise = (vectors[waiting.to(vectors.device)] - vectors[u]) @ slope
+            chosen = waiting[promise.topk(min(share, len(waiting))).indices.cpu()]
+            left[chosen] = False
+            found.append(self.run(position, chosen))
+        return _joined(found)
+
+    def _slope(self, position: int, word: int, layer: int | None) -> torch.Tensor:
+        """∇ of the layer's F, or of the margin of the runner-up, in the word's vector."""
+        texts = self.ids[None].clone()
+        texts[:, position] = word
+        with torch.enable_grad():
+            leaf = self.blocks.words(texts).detach().requires_grad_()
+            if layer is None:
+                assert self.head is not None
+                logits = self.head.logits(texts, leaf)[0]
+                first, second = logits.topk(2).indices.tolist()
+                value = logits[second] - logits[first]
+            else:
+                with self.blocks.instead(leaf):
+                    states = self.blocks.upto(texts, layer)
+                value = (states[0] - self.base[layer]).square().sum()
+            (slope,) = torch.autograd.grad(value, leaf)
+        return slope[0, position]
+
+    def _read(self, texts: torch.Tensor, prefix: int) -> Any:
+        model = self.blocks.model if self.head is None else self.head.model
+        options: dict[str, Any] = {"output_hidden_states": True}
+        if self.head is not None:
+            options |= self.head.sparing
+        return read_after(model, texts, prefix, options)
+
+    def _at_once(self, prefix: int) -> int:
+        n, d = self.base[-1].shape
+        row = (16 + len(self.base)) * d + 3 * self.blocks.model.config.num_attention_heads * n
+        out = 0 if self.logits is None else 2 * len(self.logits)
+        kept = 2 * self.blocks.depth * prefix * d if prefix else 0
+        return max(1, WORKING_BYTES // (4 * (row * (n - prefix) + out + kept)))
+
+
+def read_after(model: Any, texts: torch.Tensor, prefix: int, options: dict[str, Any]) -> Any:
+    """The output of texts that have their first ``prefix`` tokens in common, without those."""
+    if not prefix:
+        return model(input_ids=texts, **options)
+    before = model(input_ids=texts[:1, :prefix], use_cache=True)
+    # Earlier releases of transformers call it past_key_values.
+    name = "cache" if getattr(before, "cache", None) is not None else "past_key_values"
+    kept = getattr(before, name)
+    kept.batch_repeat_interleave(len(texts))
+    return model(input_ids=texts[:, prefix:], use_cache=True, **{name: kept}, **options)
+
+
+def _joined(parts: Sequence[Replaced]) -> Replaced:
+    logits = [part.logits for part in parts if part.logits is not None]
+    return Replaced(
+        torch.cat([part.words for part in parts]),
+        torch.cat([part.change for part in parts]),
+        torch.cat(logits) if logits else None,
+        torch.cat([part.distance for part in parts]),
+    )
