@@ -10,7 +10,7 @@ TORCH := 2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help figures test test-slurm bench audit gpu-check lint format docs constraints clean moved
+.PHONY: help figures test test-reliability test-slurm bench audit gpu-check lint format docs constraints clean moved
 
 # An environment remembers where it was made; when the folder was moved or copied, make it anew.
 ifneq ($(wildcard $(INSTALLED)),)
@@ -26,8 +26,11 @@ help: ## list the targets
 figures: $(INSTALLED) ## install into .venv if needed and run the default workflow
 	$(RUN) -m snakemake --cores $(CORES)
 
-test: $(INSTALLED_DEV) ## install into .venv if needed and run all tests but those on Slurm
-	$(RUN) -m pytest -m 'not slurm' --numprocesses $(CORES) --dist loadfile
+test: $(INSTALLED_DEV) ## install into .venv if needed and run the tests, but the two sets below
+	$(RUN) -m pytest -m 'not slurm' --ignore tests/reliability --numprocesses $(CORES) --dist loadfile
+
+test-reliability: $(INSTALLED_DEV) ## kills, full disks, damaged files and bad input, for real
+	$(RUN) -m pytest tests/reliability
 
 test-slurm: $(INSTALLED_DEV) ## the tests on a real Slurm, started on this machine (as root)
 	$(RUN) -m pytest -m slurm tests/cluster

@@ -1,4 +1,4 @@
-"""The page of an ``Explanation``: one HTML file, offline, for mouse and keyboard, light and dark."""
+"""The page of an explanation: one HTML file, offline, for mouse, keyboard, light and dark."""
 
 from __future__ import annotations
 
