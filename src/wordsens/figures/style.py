@@ -187,7 +187,7 @@ def entry(label: str, **look: Any) -> Line2D:
 
 def legend_below(axes: Axes, handles: Sequence[Artist]) -> None:
     """The legend under the x label, outside the data."""
-    columns = 2 if len(handles) == 4 else 3
+    columns = 2 if len(handles) == 4 or len(handles) > 6 else 3  # long names need the room
     axes.legend(
         handles=handles,
         loc="upper center",
