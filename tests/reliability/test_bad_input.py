@@ -91,8 +91,8 @@ BY_FILE: list[tuple[str, Any, str]] = [
     ("encoders", {"source": "file", "path": "pickled"}, "only pickled weights .*never loaded"),
     ("encoders", {"source": "file", "path": "disguised"}, "no safetensors file .*never loaded"),
     ("encoders", {"source": "file", "path": "cut"}, "no safetensors file"),
-    ("encoders", {"source": "file", "path": "gpt"}, "says model_type 'gpt2'; allowed: bert"),
-    ("encoders", {"source": "file", "path": "odd"}, "config.json cannot be used"),
+    ("encoders", {"source": "file", "path": "gpt"}, "does not recognize this architecture"),
+    ("encoders", {"source": "file", "path": "odd"}, "hidden_size is 'x'; allowed: a whole number"),
     ("datasets", TEXT | {"corpus": "mien"}, "corpus: is 'mien', which corpora lacks.*mine"),
     ("datasets", TEXT | {"layer": 4}, "layer: is 4, but encoder mine has layers 0 to 3"),
     ("datasets", TEXT | {"tokens": 65}, "tokens: is 65, .*positions for 64 tokens"),
@@ -149,7 +149,7 @@ def folder(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pickled/model.safetensors").rename(folder / "pickled/pytorch_model.bin")
     (folder / "disguised/model.safetensors").write_bytes(trap(folder))
     (folder / "cut/model.safetensors").write_bytes(weights.read_bytes()[:100])
-    (folder / "gpt/config.json").write_text('{"model_type": "gpt2"}')
+    (folder / "gpt/config.json").write_text('{"model_type": "nosuch"}')
     (folder / "odd/config.json").write_text('{"model_type": "bert", "hidden_size": "x"}')
     arrays = load_file(weights)
     arrays["embeddings.word_embeddings.weight"][7] = np.nan
@@ -264,7 +264,7 @@ LATE: dict[str, tuple[str, str]] = {
     "leads_out": ("encoders", "leads out of its folder; refused"),
     "pickled_wheel": ("encoders", "only pickled weights .*never loaded"),
     "no_tokens": ("datasets", "no sample is left"),
-    "nan": ("datasets", "gives NaN or infinity at sample"),
+    "nan": ("datasets", "the weight .*word_embeddings.weight holds NaN"),
     "too_few": ("generalization", "N: is 500, but .* samples of 4 tokens; allowed: at most"),
 }
 
