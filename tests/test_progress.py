@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from wordsens import progress
-from wordsens.progress import portion, reached, track
+from wordsens.progress import advance, stage, track
 
 LINE = re.compile(r"raf: [\d.]+ of 8 trials, [\d.e+]+/(s|min), about \d+ s left")
 
@@ -40,7 +40,7 @@ def test_lines_with_rate_and_time_left_at_intervals(
     with track("raf", 8, "trials"):
         for second in range(1, 31):
             clock.now += 1
-            reached(second, 40)
+            advance(second, 40)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4, "after 5, 15 and 25 s, and at the end"
     assert all(LINE.fullmatch(line) for line in lines[:-1])
@@ -51,7 +51,7 @@ def test_lines_with_rate_and_time_left_at_intervals(
 def test_short_work_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with track("raf", 8, "trials"):
         clock.now += 4
-        reached(1, 2)
+        advance(1, 2)
     assert capsys.readouterr().err == ""
 
 
@@ -60,10 +60,10 @@ def test_parts_of_parts_add_up(clock: Clock) -> None:
         work = progress._current.get()
         assert work is not None
         for start in (2, 5):
-            with portion(0.5):
+            with stage(0.5):
                 for half in range(2):
-                    with portion(0.5):
-                        reached(1, 2)
+                    with stage(0.5):
+                        advance(1, 2)
                         assert work.position == pytest.approx(start + 1.5 * half + 0.75)
         assert work.position == pytest.approx(8)
 
@@ -73,13 +73,13 @@ def test_a_rate_counts_only_what_this_run_did(
 ) -> None:
     with track("reviews", 100, "samples", done=80):
         clock.now += 10
-        reached(1, 2)
+        advance(1, 2)
     assert capsys.readouterr().err.startswith("reviews: 90 of 100 samples, 1/s, about 10 s left\n")
 
 
 def test_nobody_listens_in_the_library(capsys: pytest.CaptureFixture[str]) -> None:
-    with portion(0.5):
-        reached(1, 2)
+    with stage(0.5):
+        advance(1, 2)
     assert capsys.readouterr().err == ""
 
 
@@ -100,7 +100,7 @@ def test_a_bar_on_the_terminal_and_lines_in_the_log(
     with job(SimpleNamespace(threads=1, log=[log])), track("raf", 8, "trials"):
         for step in range(1, 9):
             clock.now += 11
-            reached(step, 8)
+            advance(step, 8)
     assert "\r" in terminal.getvalue()
     text = log.read_bytes().decode()  # as it is, "\r" and all
     assert not re.search(r"[^\n -~]", text), "no control characters"

@@ -39,7 +39,7 @@ def claim(names: Sequence[str], folder: Path) -> int | None:
 
     Locks are files in ``folder``, which must not lie on a network file system.
     """
-    import fcntl  # not on Windows, where this is not reached
+    import fcntl  # not on Windows, where this is not advance
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for index, name in enumerate(names):

@@ -1,7 +1,7 @@
 """How far a long computation is: a bar on a terminal, lines with rate and time left in a log.
 
 Whoever knows the size of the work opens ``track``; code below it that knows how its own part
-divides says so with ``portion`` and ``reached``, without knowing what the whole is.  Where nobody
+divides says so with ``stage`` and ``advance``, without knowing what the whole is.  Where nobody
 tracks, as in a library call, these cost a comparison and say nothing.
 """
 
@@ -85,7 +85,7 @@ def track(what: str, total: float, unit: str, done: float = 0) -> Iterator[None]
 
 
 @contextmanager
-def portion(part: float) -> Iterator[None]:
+def stage(part: float) -> Iterator[None]:
     """What is done inside is this share of the enclosing work, whatever is said of it inside."""
     work = _current.get()
     if work is None:
@@ -99,7 +99,7 @@ def portion(part: float) -> Iterator[None]:
     work.at(end)
 
 
-def reached(done: float, of: float) -> None:
+def advance(done: float, of: float) -> None:
     """So much of the enclosing work is done."""
     work = _current.get()
     if work is not None:

@@ -34,14 +34,14 @@ SMALL = {
 def loaded(changes: dict[str, Any]) -> Any:
     config = copy.deepcopy(DEFAULT)
     for section, entry in changes.items():
-        config[section] = {**config[section], "small": entry}
+        config[section] = {**config[section], "little": entry}
     return load(config, [ROOT / "config.yaml"], SCHEMA)
 
 
 def made(kind: str, entry: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[dict]]:
-    """The tables of a small entry, and its cells' arrays."""
+    """The tables of a little entry, and its cells' arrays."""
     config = loaded({kind: entry})
-    study, paths, found = config.studies[kind]["small"], [], []
+    study, paths, found = config.studies[kind]["little"], [], []
     for number, point in enumerate(study.points()):
         arrays, attributes = kind_named(kind).part("cell").run(study.cell(config, point), {}, "cpu")
         paths.append(folder / f"{number}.h5")
@@ -52,8 +52,8 @@ def made(kind: str, entry: dict[str, Any], folder: Path) -> tuple[dict[str, Any]
 
 def drawn(kind: str, table: Any) -> tuple[Any, Any, str]:
     module = figure_module(kind)
-    with drawing(module, {"small": table}, {}, kind) as (figure, numbers):
-        return figure, numbers, caption(module, {"small": table}, {})
+    with drawing(module, {"little": table}, {}, kind) as (figure, numbers):
+        return figure, numbers, caption(module, {"little": table}, {})
 
 
 def test_random_transformers_from_cell_to_figures(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_random_transformers_from_cell_to_figures(tmp_path: Path) -> None:
 
 def test_the_same_models_at_every_length_and_in_any_batch() -> None:
     config = loaded({"boolean_random": SMALL["boolean_random"]})
-    study = config.studies["boolean_random"]["small"]
+    study = config.studies["boolean_random"]["little"]
     short, long = (study.cell(config, {"init": "uniform", "N": N, "epsilon": 1e-5}) for N in (4, 6))
     found = []
     for cell, most in ((short, None), (long, 1)):

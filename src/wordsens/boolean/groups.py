@@ -10,7 +10,7 @@ import torch
 
 from wordsens.boolean.recogniser import Recogniser
 from wordsens.boolean.shape import PAPER_SHAPES, Shape, draw_shape
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 
 WEIGHT_BYTES = 1 << 28  # of the models drawn at once
@@ -46,7 +46,7 @@ def batches(
         for first in range(0, len(places), size):
             part = places[first : first + size]
             own = [streams[place] for place in part]
-            with portion(len(part) / len(models)):
+            with stage(len(part) / len(models)):
                 yield (
                     part,
                     Recogniser.draw(

@@ -9,7 +9,7 @@ import torch
 
 from wordsens.boolean.flips import chunks, flip_logits, neighbours
 from wordsens.boolean.recogniser import Recogniser
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -28,7 +28,7 @@ def recogniser_sensitivities(of: Recogniser, bits: torch.Tensor) -> torch.Tensor
     """
     found = []
     for part in chunks(of, bits):
-        with portion(part.shape[-2] / bits.shape[-2]):
+        with stage(part.shape[-2] / bits.shape[-2]):
             plain, flipped = flip_logits(of, part)
         found.append(changes(of.decide(plain), of.decide(flipped)).cpu())
     return torch.cat(found, 1)

@@ -12,7 +12,7 @@ import torch
 from wordsens.boolean import MOST_BITS
 from wordsens.boolean.recogniser import Recogniser
 from wordsens.errors import UserError, whole_number
-from wordsens.progress import reached
+from wordsens.progress import advance
 
 CHUNK_BYTES = 1 << 24  # of activations held at once
 
@@ -45,7 +45,7 @@ def truth_table(of: Recogniser, N: int) -> torch.Tensor:
     for first in range(0, 2**N, size):
         last = min(first + size, 2**N)
         table[:, first:last] = of.decide(of.logits(strings(N, first, last)))
-        reached(last, 2**N)
+        advance(last, 2**N)
     return table
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 from wordsens.boolean.checkpoint import read_checkpoint, write_checkpoint
 from wordsens.boolean.optimiser import Schedule, adam_step
 from wordsens.boolean.recogniser import Recogniser
-from wordsens.progress import reached
+from wordsens.progress import advance
 from wordsens.randomness import Stream
 
 # Hidden units of the MLP held at once: gradients of parts of a batch are added up.
@@ -90,7 +90,7 @@ def train(
         for name, value in state.weights.items():
             state.kept[name][state.live[better]] = value.detach()[better]
         state.keep(~(stop | (loss < settings.enough)))
-        reached(state.epoch, settings.epochs)
+        advance(state.epoch, settings.epochs)
         if checkpoint is not None and state.epoch % every == 0:
             write_checkpoint(checkpoint, state.packed(), signature)
     if checkpoint is not None:

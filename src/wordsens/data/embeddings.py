@@ -32,7 +32,7 @@ from wordsens.data.folders import read_asset
 from wordsens.data.tokens import TokenSamples, token_samples
 from wordsens.errors import UserError
 from wordsens.files import REMAKE, reading_h5, sha256_of, updating_h5, writing
-from wordsens.progress import reached, track
+from wordsens.progress import advance, track
 from wordsens.results import versions
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def write_embeddings(
             # Only once the batch is in the file does the counter say so.
             file["done"][()] = rows.stop
             file.flush()
-            reached(rows.stop - done, count - done)
+            advance(rows.stop - done, count - done)
         del file["done"]
         del file.attrs["signature"]
         # Everything else is on the disk before the file is called complete.

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from wordsens.encoders.view import EncoderView
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.search.maximum import Maximum, leaders
 from wordsens.search.momentum import Course, Front, ascend
 
@@ -51,7 +51,7 @@ def search_in_turn(
             front = Front(*(torch.cat(pair, 2) for pair in pairs))
         total = carried + fresh
         keep = {} if total > starts else {steps // 2: (total + 1) // 2}
-        with portion(layers[k] / max(1, sum(layers))):
+        with stage(layers[k] / max(1, sum(layers))):
             before = ascend(part, front, Course(steps, FIRST, LAST, keep, MEMORY))
         found.append(before.maximum(view.radius))
     trials, sets = found[0].value.shape

@@ -20,7 +20,7 @@ from wordsens.encoders.outputs import NEXT_TOKEN, Head
 from wordsens.encoders.replaced import Replaced, Text
 from wordsens.encoders.sensitivity import layer_sensitivity
 from wordsens.errors import UserError, whole_number
-from wordsens.progress import reached
+from wordsens.progress import advance
 from wordsens.randomness import Stream
 from wordsens.search.power import climb
 
@@ -84,7 +84,7 @@ def explain(
             replaced.append(state.run(at, others))
         else:
             replaced.append(state.shortlisted(at, others, shortlist, own))
-        reached(number, len(rows))
+        advance(number, len(rows))
     sup: dict[str, np.ndarray] = {}
     if delta:
         layers = layer_sensitivity(

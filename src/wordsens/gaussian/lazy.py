@@ -106,15 +106,15 @@ class LazyGaussian(GaussianMatrix):
         known = asked.count
         coefficients, new, mixing = asked.split(x)
         images = fresh(new)
-        told = mixing.diagonal(dim1=-2, dim2=-1) > 0  # whether a query is new to a matrix
-        images *= told[..., None]
+        novel = mixing.diagonal(dim1=-2, dim2=-1) > 0  # a query that is new to a matrix
+        images *= novel[..., None]
         if other.count:
             # P Zᵀ q + (I − P Pᵀ) g, with both terms in one pass over P
             conditioned = inner(new, other.images)
             conditioned -= inner(images, other.basis)
             images.baddbmm_(conditioned, other.basis)
         result = mixing @ images
-        asked.append(new, images, told.any(0))
+        asked.append(new, images, novel.any(0))
         if known:
             result.baddbmm_(coefficients, asked.images[:, :known])
         return result
@@ -189,10 +189,10 @@ class _Side:
             mixing[:, j, j] = norm
         return coefficients, residual, mixing
 
-    def append(self, new: torch.Tensor, images: torch.Tensor, told: torch.Tensor) -> None:
-        """Keep the rows of which ``told`` (b,) says that they tell some matrix something."""
-        if not told.all():
-            new, images = new[:, told], images[:, told]
+    def append(self, new: torch.Tensor, images: torch.Tensor, novel: torch.Tensor) -> None:
+        """Keep the rows of which ``novel`` (b,) says that they are new to some matrix."""
+        if not novel.all():
+            new, images = new[:, novel], images[:, novel]
         needed = self.count + new.shape[1]
         held = self._basis.shape[1]
         if needed > held:

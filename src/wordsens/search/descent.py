@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.functional import normalize
 
-from wordsens.progress import portion, reached
+from wordsens.progress import advance, stage
 from wordsens.search.goals import SOLVED, Archive, Goal, Problem, Terms
 
 MEMORY = 8  # accepted values among which a step must not exceed the largest
@@ -52,7 +52,7 @@ def descend(
         index = torch.arange(first, min(first + BATCH, len(goals)), device=delta.device)
         own = terms.take(index)
         state = (delta[:, index], labels[:, index], idle[:, index])
-        with portion(part):
+        with stage(part):
             made += _descend(problem, archive, own, *state, control)
     return made
 
@@ -110,7 +110,7 @@ def _descend(
                     *(careful, reach),
                 )
             )
-        reached(i, steps)
+        advance(i, steps)
         y = x + share[..., None, None].to(x) * way
         f_y, g_y = evaluate(y)
         allowed = torch.where(careful, f, history.amax(-1))
@@ -157,7 +157,7 @@ def settle(problem: Problem, archive: Archive, terms: Terms, steps: int = SETTLI
     for step in range(steps):
         q, pull = problem.functionals(delta)
         archive.see(q, delta, labels)
-        reached(step, steps)
+        advance(step, steps)
         downhill = normalize(pull(problem.value(q, terms)[1]), dim=-1)
         moving = MOMENTUM * moving + downhill
         fall = 0.5 * (1 + math.cos(math.pi * step / steps))
@@ -178,7 +178,7 @@ def published(
         value, slope = problem.value(q, terms)
         if archive is not None:
             archive.see(q, delta, labels)
-        reached(step, steps)
+        advance(step, steps)
         if step < steps:
             delta = problem.ball(delta - rate * pull(slope))
     return value, delta

@@ -136,7 +136,7 @@ def trade_off(limits: Sequence[float]) -> list[Goal]:
 
 
 @dataclass(frozen=True)
-class FoundLosses:
+class Minima:
     """The best point found for J goals in T trials.
 
     value (T, J), inf where no point met a limit; delta (T, J, m, d); start names by trial and
@@ -256,6 +256,6 @@ class Archive:
             self.delta[trial, goal] = delta[trial, where]
             self.label[trial, goal] = labels[trial, where]
 
-    def found(self, steps: int) -> FoundLosses:
+    def found(self, steps: int) -> Minima:
         start = [[self.names[i] for i in row] for row in self.label.tolist()]
-        return FoundLosses(self.value, self.delta, start, steps)
+        return Minima(self.value, self.delta, start, steps)

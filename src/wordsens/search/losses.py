@@ -15,10 +15,10 @@ from torch.nn.functional import normalize
 from wordsens.errors import UserError
 from wordsens.maps.declaration import LossEffort
 from wordsens.perturbation import OneTokenView
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.search.descent import SETTLING, STRIDES, descend, published, settle
-from wordsens.search.goals import Archive, FoundLosses, Goal, Neighbourhood, Problem
+from wordsens.search.goals import Archive, Goal, Minima, Neighbourhood, Problem
 
 METHODS = ("spectral", "published", "thorough")
 TOGETHER = 4  # goals that learn enough from each other
@@ -34,7 +34,7 @@ def search_losses(
     schedule: tuple[float, int],
     effort: LossEffort,
     method: str = "spectral",
-) -> FoundLosses:
+) -> Minima:
     """Minimise every goal over the balls of a view of T trials and one position set.
 
     "published" is projected gradient descent from Δ = 0 with the rate and steps of ``schedule``;
@@ -57,7 +57,7 @@ def search_losses(
     if method == "published":
         value, delta = published(problem, kept, schedule)
         start = [["zero"] * len(goals) for _ in streams]
-        return FoundLosses(value, delta, start, schedule[1])
+        return Minima(value, delta, start, schedule[1])
     rate = schedule[0]
     directions, names = _starts(view, streams, effort.starts)
     archive = Archive(problem, kept, names)
@@ -66,7 +66,7 @@ def search_losses(
     most = effort.explore + effort.rounds * effort.polish + effort.settle * SETTLING
     if method == "thorough":
         most += schedule[1]
-        with portion(schedule[1] / most):
+        with stage(schedule[1] / most):
             published(problem, kept, schedule, archive)
         steps = schedule[1]
     bases = list(dict.fromkeys(goal.loss for goal in goals))
@@ -77,7 +77,7 @@ def search_losses(
     labels = labels.expand(len(delta), -1)
     idle = torch.zeros_like(labels, dtype=torch.bool)
     control = (rate, effort.explore, 1e-3)
-    with portion(effort.explore / most):
+    with stage(effort.explore / most):
         steps += descend(problem, archive, explored, delta, labels, idle, control)
     penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
@@ -93,11 +93,11 @@ def search_losses(
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
         control = (rate, effort.polish, 1e-5)
-        with portion(effort.polish / most):
+        with stage(effort.polish / most):
             steps += descend(problem, archive, asked, delta, labels, idle, control)
     asked = [_pursued(goal) for goal in goals] * len(STRIDES)
     for _ in range(effort.settle):
-        with portion(SETTLING / most):
+        with stage(SETTLING / most):
             steps += settle(problem, archive, problem.terms(asked))
     return archive.found(steps)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from wordsens.perturbation import OneTokenView
-from wordsens.progress import portion, reached
+from wordsens.progress import advance, stage
 from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
 
 MEMORY = 0.8  # β where a course does not say otherwise
@@ -94,7 +94,7 @@ def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
         fall = 0.5 * (1 + math.cos(math.pi * i / course.steps))
         moving = tangent(course.memory * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
         u = sphere(u + (course.last + (first - course.last) * fall) * moving)
-        reached(i, course.steps)
+        advance(i, course.steps)
     return best
 
 
@@ -130,9 +130,9 @@ def follow_kinks(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Max
     refine = max(1, (steps - explore) // ROUNDS)
     total = front.u.shape[2]
     keep = {explore // 3: max(REFINED, total // 3), 2 * explore // 3: max(REFINED, total // 8)}
-    with portion(0.5):
+    with stage(0.5):
         front = ascend(view, front, Course(explore, *EXPLORE, keep))
     for _ in range(ROUNDS):
-        with portion(0.5 / ROUNDS):
+        with stage(0.5 / ROUNDS):
             front = polish(view, front, Course(refine, *REFINE, {}), REFINED)
     return front.maximum(view.radius)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 
 from wordsens.perturbation import OneTokenView
-from wordsens.progress import reached
+from wordsens.progress import advance
 from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
 
 SHARPNESS = 0.4  # of the scores when annealing begins
@@ -92,7 +92,7 @@ def climb(
             )
         if not active.any():
             break
-        reached(anneal + i, anneal + steps)
+        advance(anneal + i, anneal + steps)
     best = value.argmax(-1, keepdim=True)
     return Maximum(
         value=at(value, best)[..., 0],
@@ -114,7 +114,7 @@ def _annealed(view: OneTokenView, u: torch.Tensor, anneal: int, of: int) -> torc
     for i in range(anneal):
         _, grad = view.value_and_grad(centre + view.radius * u, SHARPNESS ** (1 - i / anneal))
         u = sphere(AVERAGING * unit(grad, u) + (1 - AVERAGING) * u)
-        reached(i, of)
+        advance(i, of)
     return u
 
 

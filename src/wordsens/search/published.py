@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from wordsens.perturbation import OneTokenView
-from wordsens.progress import reached
+from wordsens.progress import advance
 from wordsens.search.maximum import Maximum, at
 
 
@@ -25,7 +25,7 @@ def published_ascent(
         root = torch.sqrt(value * features)[..., None, None]
         slope = torch.where(root > 0, grad / (2 * torch.where(root > 0, root, 1)), 0)
         delta = _into_ball(delta + rate * slope, view.radius)
-        reached(step, steps)
+        advance(step, steps)
     value, _ = view.value_and_grad(centre + delta)
     best = value.argmax(-1, keepdim=True)
     return Maximum(

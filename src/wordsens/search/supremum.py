@@ -16,7 +16,7 @@ from wordsens.errors import UserError
 from wordsens.maps import FeatureMap
 from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
@@ -61,7 +61,7 @@ def search(
         part = view if at_once >= count else view.select(slice(first, first + at_once))
         chosen = sets[first : first + at_once]
         noise = _noise(part, chosen, streams, "starts", effort.starts)
-        with portion(len(chosen) / count):
+        with stage(len(chosen) / count):
             if method == "published":
                 maximum = _published(map, part, noise, n)
             else:

@@ -18,7 +18,7 @@ import torch
 from wordsens.arguments import real_number, real_tensor
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap
-from wordsens.progress import reached
+from wordsens.progress import advance
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
 from wordsens.search.substitution import AttentionSubstitution, WordByWord
@@ -175,7 +175,7 @@ def vocabulary_sensitivity(
             moved = part.to(X)
             keeper.add(rows, at, squares(moved), moved, len(vectors))
             done = first + len(chosen[rows]) * (at + len(part)) / len(vectors)
-            reached(done, len(chosen))
+            advance(done, len(chosen))
     about = {"map": map.name, "d": X.shape[1], "n": len(X)}
     return replace(keeper.result(), about=about, pieces=pieces)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.robustness.attack import attack
 from wordsens.robustness.input_sensitivity import interpolate
 from wordsens.studies.robustness.cell import attributes, draw, trial_stream
@@ -23,7 +23,7 @@ def run(
     for trial in range(cell["trials"]):
         began = time.perf_counter()
         stream = trial_stream(cell, N, d, width, trial)
-        with portion(1 / cell["trials"]):
+        with stage(1 / cell["trials"]):
             drawn = draw(cell, inputs, N, d, stream)
             model = interpolate(
                 drawn.X.to(device),

@@ -13,7 +13,7 @@ from wordsens.boolean.groups import batches
 from wordsens.boolean.recogniser import Recogniser
 from wordsens.boolean.sampling import recogniser_sensitivities, sample_strings
 from wordsens.boolean.tables import profile_counts, table_profile, truth_table
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 
 
@@ -32,7 +32,7 @@ def run(
         bits = sample_strings(strings, cell["strings"], N) if cell.get("strings") else None
         measured = sample_strings(strings.child("measured"), cell["measured"], N)
         rows: list[dict[str, Any]] = [{} for _ in range(models)]
-        with portion(1 / cell["datasets"]):
+        with stage(1 / cell["datasets"]):
             numbers = range(dataset * models, (dataset + 1) * models)
             for places, of, _ in batches(cell, numbers, device):
                 values = _values(of, N, bits, measured)

@@ -16,7 +16,7 @@ from wordsens.boolean.recogniser import Recogniser
 from wordsens.boolean.sampling import recogniser_sensitivities, sample_strings
 from wordsens.boolean.tables import profile_counts, table_profile, truth_table
 from wordsens.boolean.training import Examples, Settings, judge, train
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 
 
@@ -85,7 +85,7 @@ def _trained(
         epochs=cell["epochs"],
         enough=cell["enough"],
     )
-    with portion(0.9):
+    with stage(0.9):
         done = train(of, training, validation, rates, streams, settings, checkpoint=checkpoint)
     test = training if memorised else examples("test", cell["judged"])
     _, accuracy = judge(done.recogniser, test)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from wordsens.activations import activation
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.robustness.tangent_kernel import draw_layers, kernel_of
 
@@ -37,7 +37,7 @@ def run(
             X = (X * (cell["d"] ** 0.5 / X.norm(dim=1, keepdim=True))).to(device)
             spectrum = cache(partial(_spectrum, cell, X, stream))
             widths = sorted({max(1, round(c * n**0.5)) for c in cell["multiples"]})
-            with portion(1 / (len(cell["n"]) * cell["trials"])):
+            with stage(1 / (len(cell["n"]) * cell["trials"])):
                 enough = first_width(partial(_enough, cell, n))
                 transition = first_width(partial(_positive, spectrum), start=enough)
                 for width in widths:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from wordsens.activations import activation
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.robustness.flow import gradient_flow
 from wordsens.robustness.tangent_kernel import draw_layers
@@ -38,7 +38,7 @@ def run(
         y = torch.where(labels < 0, -1.0, 1.0).to(torch.float64)
         widths = [cell["width"]] * (cell["depth"] - 1)
         own = stream.child("weights", **{name: cell[name] for name in ("width", "depth")})
-        with portion(1 / cell["trials"]):
+        with stage(1 / cell["trials"]):
             found = gradient_flow(
                 X, y, draw_layers(d, widths, own), activation(cell["activation"]), times.tolist()
             )

@@ -22,12 +22,12 @@ from wordsens.errors import UserError
 from wordsens.glm import LeastSquares
 from wordsens.maps import MapOptions, declared, map_class, position_sets
 from wordsens.perturbation import OneTokenView
-from wordsens.progress import portion, reached
+from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
 from wordsens.search.goals import (
     Evaluation,
-    FoundLosses,
     Goal,
+    Minima,
     Neighbourhood,
     evaluation,
     parse_goal,
@@ -76,7 +76,7 @@ def run(
 
     source = open_embeddings(inputs["data"]) if "data" in inputs else None
     records: list[dict[str, Any]] = []
-    found: list[FoundLosses] = []
+    found: list[Minima] = []
     measured: list[Evaluation] = []
     for first in range(0, trials, together):
         chosen = streams[first : first + together]
@@ -107,13 +107,13 @@ def run(
                 }
             )
             del X, Phi, solution, drawn
-            reached(first + TRAINING * len(arounds), trials)
+            advance(first + TRAINING * len(arounds), trials)
         began = time.perf_counter()
         if view is None:
             maps = [own.child("map") for own in chosen]
             view = cls.draw_view(torch.stack(samples), sets, maps, options)
         around = Neighbourhood.stack(arounds)
-        with portion((1 - TRAINING) * len(chosen) / trials):
+        with stage((1 - TRAINING) * len(chosen) / trials):
             found.append(
                 search_losses(
                     view,
@@ -148,7 +148,7 @@ def _measured(view: OneTokenView, around: Neighbourhood, delta: torch.Tensor) ->
 def _arrays(
     records: Sequence[Mapping[str, Any]],
     goals: Sequence[Goal],
-    found: Sequence[FoundLosses],
+    found: Sequence[Minima],
     measured: Sequence[Evaluation],
 ) -> dict[str, np.ndarray]:
     trials = len(records)

@@ -15,7 +15,7 @@ from wordsens.data.samples import draw_tokens
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.encoders.sensitivity import LayerSensitivity, chosen_layers, search_layers
 from wordsens.errors import UserError
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.search.auditing import STARTS, STEPS, Audit, audited_trials, compared
 from wordsens.search.sensitivity import chosen_sets
@@ -70,7 +70,7 @@ def run(
         layered = partial(
             search_layers, model, sets=sets, layers=layers, special_tokens=cell["special_tokens"]
         )
-        with portion(len(group) / trials):
+        with stage(len(group) / trials):
             effort = {"starts": cell["starts"], "steps": cell["steps"]}
             found.append(layered(tokens[group], streams=streams, **effort))
         if judged:

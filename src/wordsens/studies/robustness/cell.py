@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wordsens.activations import activation
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.robustness.input_sensitivity import interpolate, sensitivity_at
 from wordsens.robustness.vectors import Vectors, draw_vectors
@@ -28,7 +28,7 @@ def run(
     points = list(grid(cell))
     rows: list[dict[str, Any]] = []
     for N, d, width in points:
-        with portion(1 / len(points)):
+        with stage(1 / len(points)):
             for trial in range(cell["trials"]):
                 began = time.perf_counter()
                 stream = trial_stream(cell, N, d, width, trial)

@@ -11,7 +11,7 @@ import torch
 
 from wordsens.data.samples import draw_samples
 from wordsens.maps import MapOptions, map_class
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.search.auditing import audit, audited_trials
 from wordsens.search.sensitivity import chosen_effort, chosen_sets, summarise
 from wordsens.search.supremum import search
@@ -53,7 +53,7 @@ def run(
         streams = [stream.child("trial", trial=t) for t in chosen]
         X = samples.X[first : first + together].to(device)
         view = cls.draw_view(X, sets.to(device), streams, options)
-        with portion(len(chosen) / trials):
+        with stage(len(chosen) / trials):
             parts = search(cls, view, sets.to(device), streams, effort, n, cell["search"])
         found.append(summarise([parts], sets.to(device), single=False))
         if judged:

@@ -11,7 +11,7 @@ import torch
 
 from wordsens.data.samples import draw_training_set
 from wordsens.maps import MapOptions, map_class
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.robustness.input_sensitivity import interpolate, sensitivity_at
 from wordsens.search.sensitivity import word_sensitivity
@@ -45,7 +45,7 @@ def run(
             key=f"text_robustness.{cell['study']}",
         )
         X, y = drawn.X.to(device), drawn.labels.to(device, torch.float64)
-        with portion(1 / cell["trials"]):
+        with stage(1 / cell["trials"]):
             map = cls.draw(
                 (n, d), [own.child("map", map=cls.name)], options, dtype=X.dtype, device=device
             )

@@ -19,7 +19,7 @@ from wordsens.data.embeddings import open_embeddings
 from wordsens.data.samples import draw_samples
 from wordsens.data.vocabulary import Vocabulary, open_vocabulary
 from wordsens.maps import FeatureMap, MapOptions, map_class
-from wordsens.progress import portion
+from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Sensitivity, chosen_sets, summarise
 from wordsens.search.supremum import search
@@ -69,7 +69,7 @@ def run(
         X = X.to(device)
         own = stream.child("trial", trial=trial)
         layer = _draw(cell, X, own)
-        with portion(1 / trials):
+        with stage(1 / trials):
             found = vocabulary_sensitivity(
                 layer, X, words if fixed is None else fixed, positions.tolist(), top=cell["top"]
             )
