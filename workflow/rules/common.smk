@@ -41,6 +41,12 @@ def code(script, *modules, map=None, study=None):
     return fingerprint(path, *shipped, map=map.name if map else "", extra=homes) + own
 
 
+def drawing(kind):
+    """A fingerprint of the code behind a kind of figure."""
+    study = figure_kinds()[kind]
+    return code("figure.py", f"{study.__module__}.figures.{kind}", study=study)
+
+
 def pages(figure):
     """The files of one figure."""
     return multiext(f"results/figures/{figure.name}", ".pdf", ".png", ".csv", ".rst")

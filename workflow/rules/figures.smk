@@ -1,12 +1,6 @@
 # Figures from tables; each figure's name is a target.
 
 
-def drawing(kind):
-    """A fingerprint of the code behind a kind of figure."""
-    study = figure_kinds()[kind]
-    return code("figure.py", f"{study.__module__}.figures.{kind}", study=study)
-
-
 rule draw_figure:
     input:
         lambda wildcards: expand(
@@ -21,11 +15,11 @@ rule draw_figure:
         "results/logs/draw_figure/{figure}.log",
     benchmark:
         "results/benchmarks/draw_figure/{figure}.tsv"
+    group:
+        "figures"
     conda:
         "../../envs/wordsens.yaml"
     threads: 1
-    group:
-        "figures"
     resources:
         mem_mb=2000,
         runtime=30,
