@@ -64,6 +64,11 @@ def shown(figure):
     return files
 
 
+def together(target):
+    """All figures of the kinds of study that share a target."""
+    return [f for f in cfg.figures.values() if figure_kinds()[f.kind].target == target]
+
+
 def pages_of(study, entry):
     """What the table rule of a study writes beside the table; pages to read are in the report."""
     made = {name: path.format(entry) for name, path in study.pages.items()}
