@@ -10,7 +10,7 @@ TORCH := 2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help figures test test-slurm bench gpu-check lint format docs constraints clean moved
+.PHONY: help figures test test-reliability test-slurm bench audit gpu-check lint format docs constraints clean moved
 
 # An environment remembers where it was made; when the folder was moved or copied, make it anew.
 ifneq ($(wildcard $(INSTALLED)),)
@@ -26,14 +26,20 @@ help: ## list the targets
 figures: $(INSTALLED) ## install into .venv if needed and run the default workflow
 	$(RUN) -m snakemake --cores $(CORES)
 
-test: $(INSTALLED_DEV) ## install into .venv if needed and run all tests but those on Slurm
-	$(RUN) -m pytest -m 'not slurm' --numprocesses $(CORES) --dist loadfile
+test: $(INSTALLED_DEV) ## install into .venv if needed and run the tests, but the two sets below
+	$(RUN) -m pytest -m 'not slurm' --ignore tests/reliability --numprocesses $(CORES) --dist loadfile
+
+test-reliability: $(INSTALLED_DEV) ## kills, full disks, damaged files and bad input, for real
+	$(RUN) -m pytest tests/reliability
 
 test-slurm: $(INSTALLED_DEV) ## the tests on a real Slurm, started on this machine (as root)
 	$(RUN) -m pytest -m slurm tests/cluster
 
 bench: $(INSTALLED) ## measure against the published procedure (PRESET=small|full)
 	$(RUN) -m benchmarks.run --preset $(PRESET)
+
+audit: $(INSTALLED) ## compare found values with searches thirty times as long (PRESET=small|full)
+	$(RUN) -m benchmarks.audit --preset $(PRESET)
 
 # Runs with any Python that has torch, triton and pytest too: make gpu-check RUN=python3
 gpu-check: $(if $(filter $(VENV)/bin/python,$(RUN)),$(INSTALLED_DEV)) ## check and measure the GPU path; without a card, the kernels in Triton's interpreter

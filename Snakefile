@@ -8,6 +8,7 @@ import os
 from snakemake.utils import min_version
 
 from wordsens.config import readable_or_exit, results_or_exit
+from wordsens.config.targets import targets_or_exit
 
 min_version("9.13")
 
@@ -78,3 +79,8 @@ include: "workflow/rules/embeddings.smk"
 include: "workflow/rules/studies.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
+
+
+if os.path.samefile(workflow.main_snakefile, os.path.join(HERE, "Snakefile")):
+    # As a module of another workflow, the targets may be that one's.
+    targets_or_exit(rule.name for rule in workflow.rules)

@@ -8,8 +8,8 @@ from wordsens.scripting import job
 with job(snakemake):
     import json
 
-    from wordsens.data.folders import read_asset
     from wordsens.data.embeddings import open_embeddings
+    from wordsens.data.folders import read_asset
     from wordsens.files import replacing, write_text
     from wordsens.report.page import page
     from wordsens.results import read_table
@@ -21,7 +21,7 @@ with job(snakemake):
     text = page(
         snakemake.params.settings,
         {Path(path).stem: read_table(path) for path in snakemake.input.tables},
-        read_table(snakemake.input.words, keep_default_na=False),
+        read_table(snakemake.input.words),
         json.loads(open_embeddings(snakemake.input.embeddings).attributes["counts"]),
         read_asset(snakemake.input.encoder)["weights"],
     )

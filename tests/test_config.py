@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from wordsens.config import ConfigError, load
 from wordsens.config.assembly import assembled
 from wordsens.config.cross import RULES, reserved
+from wordsens.config.model import report_name
 from wordsens.maps import declared
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -205,6 +206,7 @@ def test_defaults_come_from_the_schema() -> None:
         "width": 24,
         "activation": "relu",
         "search": "power",
+        "audit": 0,
         "precision": "float32",
     }
     assert "sweeps" in minimal
@@ -298,17 +300,18 @@ def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -
     texts.write_text("w1 w2\n")
     change = {"encoder": str(tiny_bert), "texts": str(texts), "report": {"n": [8, 12]}}
     loaded = load(changed(change), [], SCHEMA)
-    assert loaded.report == "own_tiny_bert"
-    assert loaded.corpora["own_tiny_bert"].settings["labelled"] is False
-    assert loaded.datasets["own_tiny_bert"].settings["tokens"] == 12
-    assert loaded.study("own_tiny_bert_layers").values("n") == [8, 12]
-    assert loaded.study("own_tiny_bert_vocabulary").values("d") == [16]
-    kinds = [name for name in loaded.figures if name.startswith("own_tiny_bert_")]
+    name = loaded.report
+    assert name == report_name(str(tiny_bert))
+    assert loaded.corpora[name].settings["labelled"] is False
+    assert loaded.datasets[name].settings["tokens"] == 12
+    assert loaded.study(f"{name}_layers").values("n") == [8, 12]
+    assert loaded.study(f"{name}_vocabulary").values("d") == [16]
+    kinds = [figure for figure in loaded.figures if figure.startswith(f"{name}_")]
     assert len(kinds) == 4
-    assert not any(loaded.figures[name].default for name in kinds)
+    assert not any(loaded.figures[figure].default for figure in kinds)
     assert load(DEFAULT, [], SCHEMA).report is None
     known = load(changed({"encoder": str(tiny_bert)}), [], SCHEMA)
-    assert known.datasets["own_tiny_bert"].settings["corpus"] == "reviews"
+    assert known.datasets[name].settings["corpus"] == "reviews"
     lines = mistakes(change | {"texts": str(tmp_path / "none.txt")})
     assert any("none.txt does not exist" in line for line in lines)
     assert any("n" in line for line in mistakes(change | {"report": {"n": "many"}}))

@@ -121,7 +121,7 @@ def test_repeated_samples_are_counted_and_change_nothing():
     twice, labels = torch.cat([X, X[2:5]]), torch.cat([Y, Y[2:5]])
     model = fit(map, twice, labels)
     assert (once.duplicates, model.duplicates, model.contradictions) == (0, 3, [])
-    assert (model.rank, model.solution.factor.kind) == (8, "eigen")
+    assert (model.rank, model.solution.factor.kind) == (8, "cholesky")
     assert model.residual < 1e-10
     assert torch.allclose(model.theta, once.theta, rtol=1e-9, atol=1e-11)
     compare(model, x, y, delta, X=twice, Y=labels)
@@ -135,6 +135,53 @@ def test_contradictory_labels_are_reported_and_averaged():
     assert model.residual == pytest.approx(1, abs=1e-9)
     assert model.predict(X[3]).item() == pytest.approx(0, abs=1e-9)
     compare(model, x, y, delta, X=twice, Y=labels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("apart", [0, 1e-9, 3e-7, 1e-6, 3e-6, 1e-5, 1e-4, 1e-2])
+@pytest.mark.parametrize("N", [4, 300])
+def test_near_duplicates_are_one_sample_or_two(N, apart, dtype):
+    """One criterion: either listed and fitted to the mean, or told apart and interpolated."""
+    g = torch.Generator().manual_seed(5)
+    Phi = torch.randn(N, 900, generator=g, dtype=torch.float64)
+    twin = Phi[0] + apart * torch.randn(900, generator=g, dtype=torch.float64)
+    Phi = torch.cat([Phi, twin[None]]).to(dtype)
+    Y = torch.where(torch.rand(N + 1, generator=g) < 0.5, -1.0, 1.0).double()
+    Y[-1] = -Y[0]
+    found = LeastSquares(Phi, Y)
+    once = LeastSquares(Phi[1:-1], Y[1:-1])
+    fitted = found.times(found.theta)
+    if found.contradictions:
+        assert found.contradictions == [(0, N)]
+        assert found.duplicates == 1
+        assert fitted[[0, -1]].abs().max() < 1e-5, "the mean of both labels"
+        assert found.theta.norm() < 2 * once.theta.norm() + 1
+        assert apart <= (1e-5 if dtype == torch.float64 else 1e-4)
+    else:
+        assert apart >= 1e-5
+        assert (fitted - Y).abs().max() < 10.0**-found.digits
+    if dtype == torch.float64:  # re-training on the twin asks the same question
+        again = LeastSquares(Phi[:-1], Y[:-1]).around(Phi[-1], Y[-1].item())
+        assert again.f_x_retrained.item() == pytest.approx(fitted[-1].item(), abs=1e-4)
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-4, 1e-3, 1e-1])
+def test_digits_are_those_that_higher_precision_confirms(apart):
+    from mpmath import mp, mpf
+
+    g = torch.Generator().manual_seed(8)
+    Phi = torch.randn(5, 40, generator=g, dtype=torch.float64)
+    Phi[4] = Phi[0] + apart * torch.randn(40, generator=g, dtype=torch.float64)
+    Y = torch.tensor([1.0, -1, 1, 1, -1]).double()
+    found = LeastSquares(Phi, Y)
+    x = torch.randn(40, generator=g, dtype=torch.float64)
+    mp.dps = 60
+    exact = mp.matrix([[mpf(v) for v in row] for row in Phi.tolist()])
+    alpha = mp.lu_solve(exact * exact.T, mp.matrix(Y.tolist()))
+    wanted = (mp.matrix([[mpf(v) for v in x.tolist()]]) * exact.T * alpha)[0]
+    error = abs(float(wanted - mpf((found.theta @ x).item()))) / max(1, abs(float(wanted)))
+    assert error < 10.0**-found.digits
+    assert found.digits >= 12 + 2 * np.log10(apart), "no more are lost than condition takes"
 
 
 def test_more_samples_than_features():

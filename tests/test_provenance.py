@@ -98,7 +98,7 @@ def test_a_cell_depends_on_its_own_map(map: str, reached: set, not_reached: set)
     found = set(provenance.sources(SCRIPTS / "cell.py", CELL, map=map))
     assert {f"wordsens.maps.{name}" for name in reached} <= found
     assert not {f"wordsens.maps.{name}" for name in not_reached} & found
-    assert {"wordsens.maps", "wordsens.maps.base", "wordsens.search.ascent"} <= found
+    assert {"wordsens.maps", "wordsens.maps.base", "wordsens.search.power"} <= found
 
 
 def test_attention_does_not_depend_on_gaussian_matrices() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from pathlib import Path
 
 import h5py
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from wordsens.errors import UserError
-from wordsens.results import read_cell, trials_table, write_cell, write_table
+from wordsens.results import read_cell, read_table, trials_table, write_cell, write_table
 
 PARAMETERS = {"sweep": "s", "map": "raf", "d": 4, "n": 3, "depth": 1, "words": 1, "seed": 2**63 - 1}
 
@@ -114,3 +115,37 @@ def test_table_of_several_positions_has_a_row_for_each(tmp_path: Path) -> None:
 def test_a_missing_bound_stays_missing(tmp_path: Path) -> None:
     write_cell(tmp_path / "c.h5", arrays(), PARAMETERS)
     assert all(math.isnan(value) for value in trials_table([tmp_path / "c.h5"])["bound"])
+
+
+ODD = ["null", "nan", "NaN", "None", "NA", "N/A", "TRUE", "False", "1e5", "001", "-1", "inf", ""]
+ODD += ["#N/A", "a,b", 'a "b"', "a\nb", "a\rb", " a ", "0x1F", "1_000", "##x", "▁", "\u202e", "’"]
+
+
+@pytest.mark.parametrize("words", [ODD, ["1"], ["nan", "NA"], ["TRUE", "FALSE"], ["001", "1e5"]])
+def test_text_comes_back_as_that_text(tmp_path: Path, words: list[str]) -> None:
+    """Whatever a token or an answer reads, alone in its column or among others."""
+    numbers = [1 / 3 * 10.0**-k for k in range(len(words))]
+    table = pd.DataFrame({"piece": words, "first": words, "x": numbers, "n": range(len(words))})
+    table.loc[0, "gap"] = 1.5
+    write_table(table, tmp_path / "t.csv")
+    found = read_table(tmp_path / "t.csv")
+    assert found["piece"].tolist() == found["first"].tolist() == words
+    assert found["x"].tolist() == numbers, "every digit"
+    assert found["n"].tolist() == list(range(len(words)))
+    assert found["gap"].isna().tolist() == [False] + [True] * (len(words) - 1)
+
+
+def test_a_name_is_text_in_one_table_and_a_number_in_another(tmp_path: Path) -> None:
+    write_table(pd.DataFrame({"first": ["1e5", "nan"]}), tmp_path / "answers.csv")
+    write_table(pd.DataFrame({"first": [1e5, math.nan]}), tmp_path / "sizes.csv")
+    assert read_table(tmp_path / "answers.csv")["first"].tolist() == ["1e5", "nan"]
+    assert read_table(tmp_path / "sizes.csv")["first"].tolist()[0] == 1e5
+    assert math.isnan(read_table(tmp_path / "sizes.csv")["first"].tolist()[1])
+
+
+def test_sha256sum_still_understands_the_digest(tmp_path: Path) -> None:
+    write_table(pd.DataFrame({"piece": ["nan"]}), tmp_path / "t.csv")
+    done = subprocess.run(
+        ["sha256sum", "--strict", "--check", "t.csv.sha256"], cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 import wordsens
+from wordsens.errors import UserError
 from wordsens.maps import MapOptions, map_class
 from wordsens.search import climb
 from wordsens.theory import _through, large_width_limit
@@ -53,3 +54,23 @@ def test_wide_maps_approach_the_limit(name, depth):
     found = climb(view, starts, anneal=0, steps=40)
     limit = large_width_limit(n, depth=depth)
     assert found.value.sqrt().item() / view.norm.item() == pytest.approx(limit, rel=0.03)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("depth", [None, 1, 2, 4])
+def test_all_words_may_change(activation, depth):
+    """With every word changed b = 0 is possible: ‖φ(X)‖ at least is lost, for ReLU."""
+    whole = large_width_limit(10, words=10, depth=depth, activation=activation)
+    assert whole == pytest.approx(
+        large_width_limit(1, depth=depth, activation=activation), rel=1e-9
+    )
+    assert 0.999 < whole < 3
+    part = large_width_limit(10, words=9, depth=depth, activation=activation)
+    assert part < whole + 1e-9
+
+
+@pytest.mark.parametrize(("n", "words"), [(5, 6), (5, 0), (0, 1), (5, 1.5)])
+def test_words_that_are_not_there(n, words):
+    with pytest.raises(UserError) as caught:
+        large_width_limit(n, words=words, depth=2)
+    assert "\n" not in str(caught.value)

@@ -10,63 +10,31 @@ Bombari and Mondelli (2024) is a few products with Φ and solves with K:
     re-trained with it     θ* + P⊥φ (y − f(X, θ*)) / ‖P⊥φ‖²                    (15), (22), (23)
 
 K⁺ is the pseudo-inverse: repeated samples make K singular, and real corpora repeat themselves.
-The factorisation is a float64 Cholesky that is checked, and an eigendecomposition with an explicit
-cutoff where K is singular to working precision.
+They are merged (``pseudoinverse``); the factorisation is a float64 Cholesky that is checked, and an
+eigendecomposition with an explicit cutoff where K is singular to working precision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.errors import UserError
+from wordsens.arguments import real_number, real_tensor, several, single
+from wordsens.errors import UserError, whole_number
 from wordsens.gram import float64_columns, gram
+from wordsens.maps.base import FeatureMap, position_sets
+from wordsens.pseudoinverse import TWIN, GramFactor, contradictions
+from wordsens.randomness import Stream
 from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
 from wordsens.search.losses import search_losses
+from wordsens.tidy import Tidy
 
 if TYPE_CHECKING:
-    from wordsens.maps import FeatureMap
-
-
-class GramFactor:
-    """K⁺ for a positive semidefinite K (N, N), float64.
-
-    ``kind`` is "cholesky", or "eigen" where the smallest eigenvalue is not above ``cutoff``: then
-    eigenvalues up to the cutoff count as zero.  ``rank`` eigenvalues are kept and ``condition``
-    is the ratio of the largest to the smallest of them.
-
-    ``noise`` is the unit roundoff of the features K was made of: rounding of the features moves
-    eigenvalues by about noise² times the trace of K, rounding of K itself by N eps times the
-    largest one.
-    """
-
-    def __init__(self, K: torch.Tensor, noise: float) -> None:
-        values = torch.linalg.eigvalsh(K).clamp_min(0)
-        top = values[-1].item()
-        eps = torch.finfo(torch.float64).eps
-        self.cutoff = max(len(K) * eps * top, 100 * noise**2 * K.trace().item())
-        self.kind = "cholesky" if values[0].item() > self.cutoff else "eigen"
-        if self.kind == "cholesky":
-            self._root, failed = torch.linalg.cholesky_ex(K)
-            self.kind = "eigen" if failed.item() else "cholesky"
-        kept = values[values > self.cutoff]
-        if self.kind == "eigen":
-            values, vectors = torch.linalg.eigh(K)
-            keep = values > self.cutoff
-            kept, self._vectors = values[keep], vectors[:, keep]
-            self._values = kept
-        self.rank = len(kept)
-        self.condition = (kept[-1] / kept[0]).item() if self.rank else float("nan")
-
-    def solve(self, b: torch.Tensor) -> torch.Tensor:
-        """K⁺ b for b (N,)."""
-        if self.kind == "cholesky":
-            return torch.cholesky_solve(b[:, None], self._root)[:, 0]
-        return self._vectors @ ((self._vectors.mT @ b) / self._values)
+    import pandas as pd
 
 
 class LeastSquares:
@@ -77,7 +45,9 @@ class LeastSquares:
     theta        θ* (p,)
     condition, rank, cutoff, factor   of K = ΦΦᵀ, see ``GramFactor``
     residual     max_j |f(X_j, θ*) − y_j|, zero to rounding when the labels are interpolated
-    duplicates   how many samples have the features of an earlier one
+    digits       decimal digits of the predictions, in units of the largest label, that rounding
+                 leaves: ‖φ‖ ‖θ*‖ roundoffs of the features and ‖K‖ ‖α‖ of K are lost; 0 for none
+    duplicates   how many samples have the features of an earlier one (see ``GramFactor``)
     contradictions   pairs (i, j) of such samples whose labels differ; f then fits their mean
     """
 
@@ -90,10 +60,16 @@ class LeastSquares:
         self.factor = GramFactor(K, self.noise)
         self.condition, self.rank = self.factor.condition, self.factor.rank
         self.cutoff = self.factor.cutoff
-        self.duplicates, self.contradictions = _twins(K, Y)
+        group = self.factor.group
+        self.duplicates = len(group) - len(group.unique())
+        self.contradictions = contradictions(group, Y)
         target = Y if theta0 is None else Y - self.times(theta0)
         alpha = self.factor.solve(target)
         self.theta = self.transposed(alpha)
+        lost = self.noise * (K.diagonal().max() ** 0.5 * self.theta.norm()).item()
+        lost += torch.finfo(torch.float64).eps * self.factor.top * alpha.norm().item()
+        scale = target.abs().max().item()
+        self.digits = max(0, math.floor(-math.log10(lost / scale))) if lost and scale else 15
         if theta0 is not None:
             self.theta = self.theta + theta0
         self.residual = (K @ alpha - target).abs().max().item()  # Φθ* − Y
@@ -122,11 +98,12 @@ class LeastSquares:
         """w (p,) with f(·, θ_r) = f(·, θ*) + ⟨φ(·), w⟩ (y − f(X, θ*)), φ = φ(X).
 
         w = P⊥φ/‖P⊥φ‖² (23).  Where φ lies in the span of the training features (N ≥ p, or X is
-        one of the samples), that is 0/0 and the least-squares update (Greville's) takes its
-        place: w = (ΦᵀΦ)⁺φ / (1 + φᵀ(ΦᵀΦ)⁺φ).
+        one of the samples or its twin), that is 0/0 and the least-squares update (Greville's) takes
+        its place: w = (ΦᵀΦ)⁺φ / (1 + φᵀ(ΦᵀΦ)⁺φ).
         """
         rest, b = self.orthogonal(phi)
-        if rest.norm() > 1e3 * self.noise * phi.norm():
+        least = max((1e3 * self.noise) ** 2, 2 * TWIN) * (phi @ phi).item()
+        if (rest @ rest).item() > max(least, 2 * self.factor.cutoff):
             return rest / (rest @ rest)
         return self.transposed(self.factor.solve(b)) / (1 + b @ b)
 
@@ -142,8 +119,8 @@ class LeastSquares:
         )
 
 
-@dataclass(frozen=True)
-class SearchResult(Evaluation):
+@dataclass(frozen=True, repr=False)
+class SearchResult(Tidy, Evaluation):
     """A change Δ (d,) that a search found, the value of its loss, and what the models say of it.
 
     ``start`` names the start that won, ``steps`` the evaluations that the search took.
@@ -153,6 +130,24 @@ class SearchResult(Evaluation):
     loss: float
     start: str
     steps: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        return (
+            f"loss {self.loss:.4g}, γ {self.gamma:.4g}, test error {self.err_finetuned:.4g} "
+            f"fine-tuned, {self.err_retrained:.4g} re-trained"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per way of training, as in a workflow's tables."""
+        import pandas as pd
+
+        shared = {"trial": 0, "limit": float("nan"), **self.about}
+        shared |= {"value": self.loss, "start": self.start, "gamma": self.gamma}
+        errors = {"finetuned": self.err_finetuned, "retrained": self.err_retrained}
+        table = pd.DataFrame([{**shared, "mode": k, "error": v} for k, v in errors.items()])
+        line = max(2 - self.gamma, 0) ** 2
+        return table.assign(below_line=table["error"] < line)
 
 
 class Model:
@@ -161,15 +156,21 @@ class Model:
     def __init__(self, map: FeatureMap, solution: LeastSquares) -> None:
         self.map, self.solution = map, solution
 
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.map.name}, {len(self.solution.Phi)} samples, condition "
+            f"{self.condition:.3g}, residual {self.residual:.2g}, {self.digits:.0f} digits)"
+        )
+
     def __getattr__(self, name: str) -> Any:
-        reported = ("theta", "condition", "rank", "cutoff", "residual", "duplicates")
-        if name in (*reported, "contradictions"):
+        reported = ("theta", "condition", "rank", "cutoff", "residual", "digits")
+        if name in (*reported, "duplicates", "contradictions"):
             return getattr(self.solution, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def predict(self, X: Any) -> torch.Tensor:
         """f(X, θ*), (...) for X (..., n, d)."""
-        X = torch.as_tensor(X)
+        X = self.map.cast(X, graph=False)
         flat = X.reshape(-1, *X.shape[-2:])
         return (self.map.rows(flat).to(torch.float64) @ self.theta).reshape(X.shape[:-2])
 
@@ -181,10 +182,10 @@ class Model:
         x (n, d) with label y is the new sample, ``delta`` (d,) or any number of them (..., d);
         for m positions at once, (..., m, d).  Numbers for one Δ, tensors (...) for several.
         """
-        delta = torch.as_tensor(delta)
+        delta = real_tensor("delta", delta)
         around = self._around(x, y)
-        changed = self.map.perturb(self.map.cast(x), position).features(delta)
-        tail = 1 if isinstance(position, int) else 2
+        changed = self.map.perturb(self.map.cast(x, graph=False), position).features(delta)
+        tail = 2 if single(position) is None else 1
         lead = delta.shape[: delta.ndim - tail]
         phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)
         found = evaluation(phi @ around.u.mT, around)
@@ -196,7 +197,7 @@ class Model:
         y: float,
         loss: str = "features",
         penalty: float = 0.0,
-        method: str = "spectral",
+        search: str = "spectral",
         *,
         position: int | Sequence[int] = 0,
         starts: int | None = None,
@@ -206,33 +207,33 @@ class Model:
 
         ``loss`` is "features" (145), "alignment" (146), "error_finetuned" or "error_retrained"
         (16); ``penalty`` p adds p·(f(X^i(Δ), θ*) − f(X, θ*))², as in (147)–(149).  "change"
-        maximises |f(X^i(Δ)) − f(X)| of the re-trained model (Appendix E).  ``method`` is
+        maximises |f(X^i(Δ)) − f(X)| of the re-trained model (Appendix E).  ``search`` is
         "spectral" (projected gradients with spectral steps, several starts), "published" (the
         authors' projected gradient descent from Δ = 0) or "thorough" (both).  Raises
         ``UserError`` for unknown names.
         """
         goals = [(loss, penalty)]
-        return self.search_all(x, y, goals, method, position=position, starts=starts, seed=seed)[0]
+        return self.search_all(x, y, goals, search, position=position, starts=starts, seed=seed)[0]
 
     def search_all(
         self,
         x: Any,
         y: float,
         goals: Sequence[tuple[str, float]],
-        method: str = "spectral",
+        search: str = "spectral",
         *,
         position: int | Sequence[int] = 0,
         starts: int | None = None,
         seed: int = 0,
     ) -> list[SearchResult]:
         """``search`` for several (loss, penalty) at once, which learn from each other's steps."""
-        from wordsens.maps import position_sets
-        from wordsens.randomness import Stream
-
+        if starts is not None:
+            starts = whole_number("starts", starts)
         parsed = [parse_goal(loss, penalty) for loss, penalty in goals]
         around = self._around(x, y)
-        sample = self.map.cast(x)
-        chosen = [position] if isinstance(position, int) else list(position)
+        sample = self.map.cast(x, graph=False)
+        alone = single(position)
+        chosen = several(position) if alone is None else [alone]
         view = self.map.view(
             sample[None], position_sets([chosen], sample.shape[0]).to(sample.device)
         )
@@ -244,9 +245,9 @@ class Model:
             [Stream(seed, "search")],
             schedule=self.map.published_descent(sample.shape[0]),
             effort=effort if starts is None else replace(effort, starts=starts),
-            method=method,
+            method=search,
         )
-        deltas = found.delta[0, :, 0] if isinstance(position, int) else found.delta[0]
+        deltas = found.delta[0] if alone is None else found.delta[0, :, 0]
         changed = self.map.perturb(sample, position).features(deltas)
         phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)
         quantities = evaluation(phi @ around.u.mT, around)
@@ -257,16 +258,21 @@ class Model:
                 loss=found.value[0, j].item(),
                 start=found.start[0][j],
                 steps=found.steps,
+                about=self._about(sample, *goals[j]),
             )
             for j, delta in enumerate(deltas)
         ]
 
+    def _about(self, sample: torch.Tensor, loss: str, penalty: float) -> dict[str, Any]:
+        n, d = sample.shape
+        sizes = {"map": self.map.name, "d": d, "n": n, "N": len(self.solution.Phi)}
+        return {"study": "", **sizes, "loss": loss, "penalty": float(penalty)}
+
     def _around(self, x: Any, y: float) -> Neighbourhood:
-        sample = self.map.cast(x)
+        sample = self.map.cast(x, graph=False)
         if sample.ndim != 2:
             raise UserError(f"x has shape {tuple(sample.shape)}; one sample is (n, d)")
-        if not math.isfinite(y):
-            raise UserError(f"y = {y} is no label; give a number, −1 or 1 as a rule")
+        y = real_number("y", y)
         return self.solution.around(self.map.rows(sample[None])[0], y)
 
 
@@ -277,35 +283,32 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
     kept in the map's precision, the factorisation is float64, and neither float64 features nor
     anything p×p is formed, so that memory is little more than N·p numbers.  Raises ``UserError``
     for shapes that do not fit and for a map with several draws.
+
+    >>> import torch, wordsens
+    >>> X = torch.randn(20, 6, 8, generator=torch.Generator().manual_seed(0))
+    >>> Y = torch.tensor([1.0, -1.0] * 10)
+    >>> model = wordsens.fit(wordsens.build_map("raf", d=8, seed=0), X, Y)
+    >>> bool(abs(model.predict(X) - Y).max() < 1e-6)
+    True
     """
-    X = torch.as_tensor(X)
+    if not isinstance(map, FeatureMap):
+        raise UserError(f"map = {map!r} is no feature map; make one with build_map")
+    X = real_tensor("X", X)
     if X.ndim != 3 or len(X) == 0:
         raise UserError(
             f"X has shape {tuple(X.shape)}; fit takes training samples (N, n, d), N ≥ 1"
         )
     if map.batch is not None:
         raise UserError(f"fit takes one map, not a batch of {map.batch} draws; see build_map")
-    labels = torch.as_tensor(Y).to(dtype=torch.float64, device=map.device).flatten()
+    labels = real_tensor("Y", Y).to(dtype=torch.float64, device=map.device).flatten()
     if len(labels) != len(X):
         raise UserError(f"Y has {len(labels)} labels for {len(X)} samples; give one each")
-    if not labels.isfinite().all():
-        raise UserError("Y holds nan or inf; labels are numbers, −1 and 1 as a rule")
     Phi = map.rows(X)
     if not Phi.isfinite().all():
         raise UserError("X has samples whose features are not finite; look for nan or inf in X")
     start = None
     if theta0 is not None:
-        start = torch.as_tensor(theta0).to(dtype=torch.float64, device=map.device).flatten()
+        start = real_tensor("theta0", theta0).to(dtype=torch.float64, device=map.device).flatten()
         if len(start) != Phi.shape[1]:
             raise UserError(f"theta0 has {len(start)} entries; the map has p = {Phi.shape[1]}")
     return Model(map, LeastSquares(Phi, labels, start))
-
-
-def _twins(K: torch.Tensor, Y: torch.Tensor) -> tuple[int, list[tuple[int, int]]]:
-    """How many samples repeat an earlier one, and the repeating pairs of different labels."""
-    square = K.diagonal()
-    gap = square[:, None] + square - 2 * K
-    same = (gap <= 1e-11 * (square[:, None] + square)).tril(-1)
-    later, earlier = (same & (Y[:, None] != Y)).nonzero(as_tuple=True)
-    pairs = sorted(zip(earlier.tolist(), later.tolist(), strict=True))
-    return int(same.any(1).sum()), pairs

@@ -13,7 +13,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from wordsens.arguments import real_tensor
 from wordsens.deferred import torch
+from wordsens.errors import UserError
 
 Pullback = Callable[["torch.Tensor"], "torch.Tensor"]
 
@@ -25,6 +27,8 @@ class OneTokenView(ABC):
     norm: torch.Tensor  # ‖φ(X)‖, (T, P)
 
     reach: float = 1.0  # radius of the balls in units of √d; 1 is the paper's
+    kinked: bool = False  # F has kinks, at which guarded steps shrink to nothing
+    grows_along_rays: bool = False  # F(x + tΔ) never falls in t, so that maxima lie on the sphere
 
     @property
     def radius(self) -> float:
@@ -52,6 +56,28 @@ class OneTokenView(ABC):
         The pullback takes weights (T, P, S, C) and returns Σ_c weight_c ∇_v ⟨φ, u_c⟩,
         (T, P, S, m, d).
         """
+
+    def precise(self) -> OneTokenView:
+        """This view in float64, from the same numbers, as far as the map allows."""
+        return self
+
+    def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
+        """‖φ(X^I(Δ)) − φ(X)‖² (T, P) for Δ (T, P, m, d), by direct difference in float64.
+
+        F from ``value_and_grad`` may be a sum of terms much larger than itself.
+        """
+        view = self.precise()
+        x = view.tokens[:, :, None]
+        gap = view.features(x + delta[:, :, None].to(x)) - view.features(x)
+        return (gap.double() ** 2).flatten(3).sum(-1)[:, :, 0]
+
+    def neighbours(self, u: torch.Tensor) -> list[torch.Tensor]:
+        """Other directions worth starting from beside u (T, P, S, m, d), each of u's shape."""
+        return []
+
+    def trials(self, index: list[int]) -> OneTokenView:
+        """The same view of some of its trials, which go on where this one stands."""
+        raise NotImplementedError
 
     def directions(self) -> dict[str, torch.Tensor]:
         """Directions Δ worth starting from, by name: (T, P, count, m, d), any length."""
@@ -82,20 +108,23 @@ class Perturbation:
 
     def features(self, delta: torch.Tensor) -> torch.Tensor:
         """φ(X^i(Δ)), (*batch, *candidates, *features)."""
+        delta = real_tensor("delta", delta)
         v, lead = self._tokens(delta)
         found = self.view.features(v)
         return found.reshape(*lead, *found.shape[3:])
 
     def value_and_grad(self, delta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """‖φ(X^i(Δ)) − φ(X)‖² and its gradient in Δ."""
+        delta = real_tensor("delta", delta)
         v, lead = self._tokens(delta)
         value, grad = self.view.value_and_grad(v)
         return value.reshape(lead), grad.reshape(delta.shape)
 
     def linear(self, delta: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """⟨φ(X^i(Δ)), u⟩ for u of the shape of φ(X), and its gradient in Δ."""
+        delta = real_tensor("delta", delta)
         v, lead = self._tokens(delta)
-        trials = self.view.tokens.shape[0]
+        trials, u = self.view.tokens.shape[0], real_tensor("u", u).to(v)
         value, pullback = self.view.linear(v, u.reshape(trials, 1, *u.shape[len(self._batch) :]))
         return value.reshape(lead), pullback(torch.ones_like(value)).reshape(delta.shape)
 
@@ -105,7 +134,7 @@ class Perturbation:
         lead = tuple(delta.shape[: delta.ndim - tail])
         expected = (*self._batch, *x.shape[4 - tail :])
         if lead[: len(self._batch)] != self._batch or delta.shape[-tail:] != x.shape[4 - tail :]:
-            raise ValueError(
+            raise UserError(
                 f"delta has shape {tuple(delta.shape)}; expected {expected}, with any candidate "
                 f"axes after the first {len(self._batch)}"
             )

@@ -33,6 +33,8 @@ table {{ border-collapse: collapse; }}
 th, td {{ padding: 2px 9px; text-align: left; white-space: nowrap; border-bottom: 1px solid #ddd; }}
 </style></head><body>{body}</body></html>
 """
+# Begins the line that declares a table's columns of text; sha256sum takes it for a comment.
+_TEXT = "# text: "
 # Attributes that say how a file was made, not where its cell lies in the sweep.
 _NOT_PARAMETERS = ("complete", "schema_version", "code")
 # What a cell's path says of it, such as d~96.
@@ -200,27 +202,32 @@ def write_html(table: pd.DataFrame, path: str | Path) -> None:
 
 
 def write_table(table: pd.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV, its sha256 beside it; floats keep all their digits."""
+    """Write a table as CSV, its sha256 beside it; floats keep all their digits.
+
+    A comment beside the sha256 declares the columns of text, for a word may read nan, TRUE or 1e5.
+    """
     path = Path(path)
+    text = [str(name) for name in table if table[name].map(type).eq(str).any()]
     with replacing(path) as beside:
         table.to_csv(beside, index=False, lineterminator="\n")
         # The digest first: a table without its own is refused.
         with replacing(_digest(path)) as digest:
-            digest.write_text(f"{sha256_of(beside)}  {path.name}\n", encoding="utf-8")
+            digest.write_text(
+                f"{sha256_of(beside)}  {path.name}\n{_TEXT}{json.dumps(text)}\n", encoding="utf-8"
+            )
 
 
-def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
+def read_table(path: str | Path) -> pd.DataFrame:
     """A table as ``write_table`` left it; raises UserError when it was cut or changed since.
 
-    ``options`` go to ``pandas.read_csv``.
+    Columns of text hold text, "" where there is none; what is empty in the others is NaN.
     """
-    import pandas as pd
-
     path = Path(path)
     try:
-        noted = _digest(path).read_text(encoding="utf-8").split()[0]
-        if sha256_of(path) == noted:
-            return pd.read_csv(path, **options)
+        noted, _, declared = _digest(path).read_text(encoding="utf-8").partition("\n")
+        if sha256_of(path) == noted.split()[0]:
+            text = json.loads(declared.removeprefix(_TEXT)) if declared else []
+            return _read_csv(path, text)
     except FileNotFoundError as error:
         raise UserError(
             f"{error.filename}: no such file; delete {path} and run snakemake again"
@@ -230,6 +237,20 @@ def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
     raise UserError(
         f"{path}: cut or changed since it was made (its sha256 is not the one in "
         f"{_digest(path).name}); {REMAKE}"
+    )
+
+
+def _read_csv(path: Path, text: Iterable[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    header = pd.read_csv(path, nrows=0).columns
+    numbers = {name: [""] for name in header if name not in set(text)}
+    return pd.read_csv(
+        path,
+        dtype=dict.fromkeys(text, object),
+        keep_default_na=False,
+        na_values=numbers,
+        lineterminator="\n",
     )
 
 

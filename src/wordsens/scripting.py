@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from wordsens.errors import UserError
 from wordsens.files import obstacle, writing
+from wordsens.written import as_written
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 CONTROL = re.compile(r"[\r\x1b\b]")
@@ -67,7 +68,7 @@ def job(snakemake: Any) -> Iterator[None]:
         except Exception as error:
             line = error if isinstance(error, UserError) else _shortage(error)
             if line is not None:
-                print(f"error: {line}", file=sys.stderr)
+                print(f"error: {as_written(str(line))}", file=sys.stderr)
                 raise SystemExit(1) from None
             # Not the user's: the log says why the job died, and the error goes on.
             log.write(traceback.format_exc().encode())

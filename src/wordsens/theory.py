@@ -8,8 +8,8 @@ s² = ‖Δ‖²/d,
 
 so the supremum over the balls is one over |c| ≤ s ≤ 1.  Deeper layers map the three moments to
 β times those of ϕ(a), ϕ(b).  For ReLU they are the arc-cosine kernel's (Cho and Saul, 2009).
-At finite width the search also adapts to the random matrix, which adds a factor of up to
-1 + √(m d/k).
+At finite width the search also adapts to the random matrix, which adds a factor: for ReLU, found
+values stay below 1 + √(2 m d/k) times the limit, as about half of the neurons are active.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 
 from wordsens.activations import activation as activation_by_name
 from wordsens.activations import he_scale
+from wordsens.errors import UserError, whole_number
 
 NODES = 120  # Gauss–Hermite nodes per dimension, for activations without a closed form
 
@@ -28,7 +29,17 @@ NODES = 120  # Gauss–Hermite nodes per dimension, for activations without a cl
 def large_width_limit(
     n: int, *, words: int = 1, depth: int | None = None, activation: str = "relu"
 ) -> float:
-    """lim_{k → ∞} of the word sensitivity (4) of rf (``depth`` None) or drf of that depth."""
+    """lim_{k → ∞} of the word sensitivity (4) of rf (``depth`` None) or drf of that depth.
+
+    >>> round(large_width_limit(100), 3), round(large_width_limit(400), 3)
+    (0.099, 0.05)
+    """
+    n, words = whole_number("n", n), whole_number("words", words)
+    if words > n:
+        raise UserError(f"words = {words} must lie between 1 and n = {n}")
+    if depth is not None:
+        whole_number("depth", depth)
+    activation_by_name(activation)
     ratio = words / n
     scale = 1.0 if depth is None else he_scale(activation)
 
@@ -54,6 +65,8 @@ def large_width_limit(
 def _through(aa: float, bb: float, ab: float, activation: str) -> tuple[float, float, float]:
     """E ϕ(a)², E ϕ(b)², E ϕ(a)ϕ(b) for centred Gaussians with these moments."""
     if activation == "relu":
+        if aa <= 0 or bb <= 0:  # every word cancelled: b = 0 almost surely
+            return max(aa, 0.0) / 2, max(bb, 0.0) / 2, 0.0
         rho = min(1.0, max(-1.0, ab / math.sqrt(aa * bb)))
         theta = math.acos(rho)
         mixed = (math.sin(theta) + (math.pi - theta) * rho) / (2 * math.pi)
@@ -63,9 +76,9 @@ def _through(aa: float, bb: float, ab: float, activation: str) -> tuple[float, f
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
     phi = activation_by_name(activation).value
-    along = ab / math.sqrt(aa)
+    along = ab / math.sqrt(aa) if aa > 0 else 0.0
     across = math.sqrt(max(bb - along * along, 0.0))
-    a = phi(torch.from_numpy(math.sqrt(aa) * nodes)).numpy()
+    a = phi(torch.from_numpy(math.sqrt(max(aa, 0.0)) * nodes)).numpy()
     b = phi(torch.from_numpy(along * nodes[:, None] + across * nodes)).numpy()
     return (
         float(weights @ a**2),

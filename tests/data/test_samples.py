@@ -133,17 +133,40 @@ def test_rows_that_cannot_be_scaled_are_named(store: Path) -> None:
 
 
 def test_tokens_are_the_start_of_a_sample_and_never_padding(store: Path) -> None:
-    ids, indices = draw_tokens(store, 6, 40, stream(), special=2)
-    assert ids.shape == (40, 4)
+    ids, indices = draw_tokens(store, 6, 24, stream(), special=2)
+    assert ids.shape == (24, 4)
     assert (ids == indices[:, None] * TOKENS + np.arange(4)).all()
     assert (indices % 5 != 0).all(), "samples of 3 tokens and 2 special ones are no 6"
-    assert (draw_tokens(store, 5, 40, stream(), special=2)[1] % 5 == 0).any()
+    assert (draw_tokens(store, 5, 30, stream(), special=2)[1] % 5 == 0).any()
     with h5py.File(store, "r+") as file:
         file.attrs["policy"], file.attrs["use_padding"] = "documents", True
     inner, found = draw_tokens(store, 8, 5, stream(), special=2)
     assert (inner == found[:, None] * TOKENS + np.arange(1, 7)).all(), "special tokens come off"
     with pytest.raises(UserError, match=r"layers\.x\.n: is 9, .* has 8 tokens"):
         draw_tokens(store, 9, 1, stream(), special=2, key="layers.x")
+
+
+def test_trials_are_of_different_texts_while_there_are_any(store: Path) -> None:
+    for seed in range(5):
+        indices = draw_samples(store, 4, 2, 24 * 3 + 1, stream(seed)).indices
+        for first in (0, 24, 48):
+            assert len(set(indices[first : first + 24])) == 24, "each as often as any other"
+        few = draw_samples(store, 4, 2, 20, stream(seed)).indices
+        np.testing.assert_array_equal(indices[:20], few)
+        assert len(set(draw_tokens(store, 4, 24, stream(seed))[1])) == 24
+    with pytest.raises(UserError, match=r"layers\.x\.trials: is 25, but .* has 24 different texts"):
+        draw_tokens(store, 4, 25, stream(), key="layers.x")
+
+
+def test_texts_that_begin_alike_are_one_text(store: Path) -> None:
+    with h5py.File(store, "r+") as file:
+        file["token_ids"][10:, :3] = [7, 8, 9]
+    indices = draw_samples(store, 3, 2, 11, stream()).indices
+    assert sum(index >= 10 for index in indices) == 1
+    assert len(set(indices)) == 11
+    with pytest.raises(UserError, match="has 11 different texts of n = 3 tokens; allowed: at most"):
+        draw_tokens(store, 3, 12, stream())
+    assert len(draw_tokens(store, 4, 24, stream())[0]) == 24
 
 
 def test_a_damaged_sample_is_named(store: Path) -> None:

@@ -201,7 +201,7 @@ def test_several_words_have_a_ball_each():
         ({"loss": "hinge"}, "'hinge'.*choose one of features, alignment"),
         ({"penalty": -1}, "penalty = -1"),
         ({"penalty": float("nan")}, "penalty = nan"),
-        ({"method": "adam"}, "spectral, published, thorough"),
+        ({"search": "adam"}, "spectral, published, thorough"),
         ({"starts": 0}, "starts = 0"),
     ],
 )

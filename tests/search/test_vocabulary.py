@@ -172,6 +172,29 @@ def test_no_word_beats_the_search_over_the_ball(name):
         assert found.sup_in_ball <= searched.bound
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", MAPS)
+def test_a_word_is_no_substitute_for_itself(name, dtype):
+    """Its own row, computed another way to float32 rounding, is neither a change nor listed."""
+    X, others = on_the_sphere(n, 1, dtype), -on_the_sphere(n, 1, dtype)
+    noise = torch.randn(n, d, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    own = (X.double() + 3e-7 * noise).to(dtype)
+    map = wordsens.build_map(name, d=d, seed=4, dtype=dtype, **MAPS[name])
+    found = wordsens.vocabulary_sensitivity(map, X, torch.cat([own, others]))
+    assert (found.change[:, :n].diagonal() == 0).all()
+    assert (found.best.word != torch.arange(n)).all()
+    assert not (found.top.distance < 1e-3).any()
+    one = wordsens.vocabulary_sensitivity(map, X, own[:1], positions=[0])
+    assert math.isnan(one.sup)
+    assert math.isnan(one.sup_in_ball)
+    assert len(one.top) == len(one.top_in_ball) == 0
+    assert one.best.word.tolist() == one.best_in_ball.word.tolist() == [-1]
+    assert one.best.change.isnan().all()
+    near = X[:1] * (1 + 1e-3)
+    away = wordsens.vocabulary_sensitivity(map, X, near, positions=[0], top=1).top.distance
+    assert float(away[0]) == pytest.approx(1e-3, rel=1e-2), "small distances keep their digits"
+
+
 def test_one_word_alone():
     X, words = on_the_sphere(1, 1), on_the_sphere(V, 2)
     for name in ("raf", "relu_raf"):

@@ -18,7 +18,7 @@ from wordsens.studies.layers.table import layers_table
 CELL = {
     **{"study": "x", "seed": 1, "encoder": "tiny", "dataset": "mine", "n": 8, "trials": 2},
     **{"weights": "pretrained", "layers": "all", "positions": "first", "perturb": "layer0"},
-    **{"special_tokens": True, "starts": 3, "steps": 5},
+    **{"special_tokens": True, "starts": 3, "steps": 5, "audit": 0},
 }
 
 
@@ -81,3 +81,16 @@ def test_mistakes_are_one_line(data: Path, tiny_bert: Path) -> None:
         run(CELL | {"layers": [9]}, {"data": data, "encoder": tiny_bert}, "cpu")
     with pytest.raises(UserError, match="position"):
         run(CELL | {"positions": [6]}, {"data": data, "encoder": tiny_bert}, "cpu")
+
+
+@pytest.mark.parametrize("weights", ["pretrained", "random"])
+def test_a_trial_is_audited_in_every_layer(data: Path, tiny_bert: Path, weights: str) -> None:
+    inputs = {"data": data, "encoder": tiny_bert}
+    plain, _ = run(CELL | {"weights": weights}, inputs, "cpu")
+    arrays, _ = run(CELL | {"weights": weights, "audit": 0.5}, inputs, "cpu")
+    np.testing.assert_array_equal(plain["sup"], arrays["sup"])
+    judged = np.isfinite(arrays["excess"])
+    assert judged.all(1).sum() == 1
+    assert judged.sum() == arrays["sup"].shape[1]
+    higher = 1 - arrays["sup"][judged] / arrays["audited"][judged]
+    np.testing.assert_allclose(arrays["excess"][judged], higher.clip(0), atol=1e-9)

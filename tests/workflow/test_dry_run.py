@@ -65,6 +65,16 @@ def test_trained_figures_plan_a_cell_per_weights_and_length(folder: Path) -> Non
     assert set(jobs) == {"fetch_encoder", "attention_table", "draw_figure", "figure1_attention"}
 
 
+def test_the_target_of_boolean_functions_makes_all_their_figures(folder: Path) -> None:
+    jobs = planned(snakemake("-n", "boolean", cwd=folder))
+    assert jobs["draw_figure"] == 5
+    assert jobs["boolean_random_cell"] == 4 + 3 * 5 * 2
+    assert jobs["boolean_volume_cell"] == 2 * 5
+    assert jobs["boolean_trained_cell"] == 5
+    assert "embed" not in jobs
+    assert "boolean_random_cell" not in planned(snakemake("-n", cwd=folder))
+
+
 def test_a_report_without_an_encoder_says_how(folder: Path) -> None:
     done = snakemake("-n", "model_report", cwd=folder)
     assert done.returncode == 1

@@ -104,5 +104,5 @@ def test_mistakes_that_show_in_a_job_are_one_line(folder: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
     done = snakemake(folder, "-n", "model_report", "--config", "encoder=my texts.txt")
     assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if "own_my_texts_txt" in line]
+    (line,) = [line for line in done.stderr.splitlines() if "--config: encoder: " in line]
     assert "a file; allowed: a folder in transformers format" in line

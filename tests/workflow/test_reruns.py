@@ -83,19 +83,17 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 ERRORS = {"generalization_cell": 1, "generalization_table": 1, "draw_figure": 1}
 LENGTHS = {"sensitivity_cell": 5, "sensitivity_table": 2, "draw_figure": 1}
 ALL = {**LENGTHS, **ERRORS, "draw_figure": 2}
+ATTENTION = ALL | {"sensitivity_cell": 3, "sensitivity_table": 1}
 
 
 @pytest.mark.parametrize(
     ("edited", "jobs"),
     [
         ("src/wordsens/figures/style.py", {"draw_figure": 2}),
-        ("src/wordsens/search/ascent.py", ALL),
+        ("src/wordsens/search/power.py", ALL),
         ("src/wordsens/search/losses.py", ERRORS),
         ("src/wordsens/studies/sensitivity/cell.py", LENGTHS),
-        (
-            "src/wordsens/maps/attention/view.py",
-            ALL | {"sensitivity_cell": 3, "sensitivity_table": 1},
-        ),
+        ("src/wordsens/maps/attention/view.py", ATTENTION),
         ("src/wordsens/maps/qkv.py", {}),
         ("src/wordsens/studies/generalization/figures/tradeoff.py", {}),
         ("src/wordsens/studies/sensitivity/figures/context_length.py", {"draw_figure": 1}),
@@ -116,7 +114,7 @@ def test_a_new_date_reruns_nothing(copy: Copy) -> None:
 
 def test_old_results_can_be_accepted(copy: Copy) -> None:
     """As the documentation says: for one run, or for good."""
-    edited = copy.folder / "src" / "wordsens" / "search" / "ascent.py"
+    edited = copy.folder / "src" / "wordsens" / "search" / "power.py"
     before = edited.read_bytes()
     cell = next((copy.folder / "results" / "sensitivity").rglob("*.h5"))
     old = cell.read_bytes()

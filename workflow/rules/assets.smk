@@ -3,7 +3,7 @@
 
 rule fetch_corpus:
     input:
-        lambda wildcards: cfg.corpora[wildcards.corpus].files,
+        lambda wildcards: ancient(cfg.corpora[wildcards.corpus].inputs),
     output:
         texts="results/assets/corpora/{corpus}/texts.jsonl",
         counts="results/assets/corpora/{corpus}/counts.json",
@@ -20,6 +20,7 @@ rule fetch_corpus:
     params:
         name=lambda wildcards: wildcards.corpus,
         settings=lambda wildcards: cfg.corpora[wildcards.corpus].settings,
+        content=lambda wildcards: cfg.corpora[wildcards.corpus].content,
         code=code("fetch_corpus.py"),
     script:
         "../../scripts/fetch_corpus.py"
@@ -27,7 +28,7 @@ rule fetch_corpus:
 
 rule fetch_encoder:
     input:
-        lambda wildcards: cfg.encoders[wildcards.encoder].files,
+        lambda wildcards: ancient(cfg.encoders[wildcards.encoder].inputs),
     output:
         directory("results/assets/encoders/{encoder}"),
     log:
@@ -43,6 +44,7 @@ rule fetch_encoder:
     params:
         name=lambda wildcards: wildcards.encoder,
         settings=lambda wildcards: cfg.encoders[wildcards.encoder].settings,
+        content=lambda wildcards: cfg.encoders[wildcards.encoder].content,
         code=code("fetch_encoder.py"),
     script:
         "../../scripts/fetch_encoder.py"
@@ -50,7 +52,7 @@ rule fetch_encoder:
 
 rule fetch_model:
     input:
-        lambda wildcards: cfg.models[wildcards.model].files,
+        lambda wildcards: ancient(cfg.models[wildcards.model].inputs),
     output:
         directory("results/assets/models/{model}"),
     log:
@@ -66,6 +68,7 @@ rule fetch_model:
     params:
         name=lambda wildcards: wildcards.model,
         settings=lambda wildcards: cfg.models[wildcards.model].settings,
+        content=lambda wildcards: cfg.models[wildcards.model].content,
         code=code("fetch_model.py"),
     script:
         "../../scripts/fetch_model.py"

@@ -45,3 +45,18 @@ for figure in cfg.figures.values():
         input:
             shown(figure),
         localrule: True
+
+
+def together(target):
+    """All figures of the kinds of study that share a target."""
+    return [f for f in cfg.figures.values() if figure_kinds()[f.kind].target == target]
+
+
+for target in sorted({study.target for study in cfg.kinds.values() if study.target}):
+
+    rule:
+        name:
+            target
+        input:
+            [shown(figure) for figure in together(target)],
+        localrule: True

@@ -10,7 +10,9 @@ rule model_report:
 rule report_words:
     input:
         data="results/embeddings/{report}.h5",
-        encoder="results/assets/encoders/{report}",
+        encoder=lambda wildcards: "results/assets/encoders/{encoder}".format(
+            **cfg.datasets[wildcards.report].settings
+        ),
     output:
         "results/tables/{report}_words.csv",
     log:
@@ -43,7 +45,9 @@ rule write_report:
         tables=expand("results/tables/{figure}.csv", figure=report_entries()),
         words="results/tables/{report}_words.csv",
         embeddings="results/embeddings/{report}.h5",
-        encoder="results/assets/encoders/{report}",
+        encoder=lambda wildcards: "results/assets/encoders/{encoder}".format(
+            **cfg.datasets[wildcards.report].settings
+        ),
     output:
         page=report(
             "results/model_report/{report}/report.md",

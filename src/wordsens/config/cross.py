@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from wordsens.config.assembly import figure_options
-from wordsens.config.model import Dataset, report_name
+from wordsens.config.model import Dataset
 from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
@@ -37,7 +37,8 @@ RULES = (
 def reserved() -> set[str]:
     """Names of rules."""
     made = {f"{kind}_{what}" for kind in kinds() for what in ("cell", "table")}
-    return {*RULES, *made}
+    targets = {study.target for study in kinds().values() if study.target}
+    return {*RULES, *made, *targets}
 
 
 class CrossCheck(SchemaCheck):
@@ -151,6 +152,24 @@ class CrossCheck(SchemaCheck):
                     f"random:{shortest}",
                 )
 
+    def layers(self, key: Key, entry: Plain) -> None:
+        name = self.filled["datasets"][entry["dataset"]]["encoder"]
+        encoder = self.opened.get(name)
+        if encoder is None:
+            return
+        layers = entry["layers"]
+        if isinstance(layers, list) and max(layers) > encoder.layers:
+            self.say(
+                (*key, "layers"),
+                f"is {layers}, but encoder {name} has layers 0 to {encoder.layers}",
+            )
+        if max(entry["n"]) > encoder.max_tokens:
+            self.say(
+                (*key, "n"),
+                f"is {entry['n']}, but encoder {name} has positions for {encoder.max_tokens} "
+                f"tokens; allowed: at most {encoder.max_tokens}",
+            )
+
     # The user's own files, and datasets of them
 
     @contextmanager
@@ -202,10 +221,8 @@ class CrossCheck(SchemaCheck):
             )
         width = "pad_to" if dataset.get("pad_to") and dataset["policy"] != "windows" else "tokens"
         if dataset[width] > encoder.max_tokens:
-            own = self.config.get("encoder")
-            of_report = own is not None and key[1] == report_name(own)
             self.say(
-                ("report", "n") if of_report else (*key, width),
+                (*key, width),
                 f"is {dataset[width]}, but encoder {dataset['encoder']} has positions for "
                 f"{encoder.max_tokens} tokens; allowed: at most {encoder.max_tokens}",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -23,13 +24,28 @@ class Asset:
 
     @property
     def files(self) -> list[str]:
-        """The user's own files that the asset is made from."""
+        """The user's own files that the asset is made from; of a folder, those that are taken."""
         if self.settings["source"] != "file":
             return []
         path = Path(self.settings["path"])
         if path.is_dir():
-            return sorted(str(file) for file in path.iterdir() if file.is_file())
+            from wordsens.data.assets import ENCODER_FILES, MODEL_FILES
+
+            taken = {file for name in (*ENCODER_FILES, *MODEL_FILES) for file in path.glob(name)}
+            return sorted(str(file) for file in taken if file.is_file())
         return [str(path)]
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files as a rule's input; Snakemake would take a {name} in a path for a wildcard."""
+        return [file for file in self.files if "{" not in file]
+
+    @property
+    def content(self) -> str:
+        """A digest of what those files hold."""
+        from wordsens.data.content import content
+
+        return content(self.files)
 
 
 @dataclass(frozen=True)
@@ -91,10 +107,23 @@ class Config:
         return next(found[name] for found in self.studies.values() if name in found)
 
 
+# A path that a name can spell: its separators stand alone, so that no two paths share a name.
+_SPELT = re.compile(r"[A-Za-z0-9]+([-_/][A-Za-z0-9]+)*")
+
+
 def report_name(encoder: str) -> str:
-    """The name under which an encoder's folder is reported on: own_<last part of the path>."""
-    last = re.sub(r"[^A-Za-z0-9]+", "_", Path(os.path.abspath(encoder)).name).strip("_")
-    return PREFIX + (last or "encoder")[:40]
+    """The name under which an encoder's folder is reported on, another one for each folder.
+
+    Below the working directory it is own_<the path>, with _ for -, __ for _ and ___ for /; for any
+    other path, own_<its last part>_<the beginning of its sha256>.
+    """
+    path = os.path.abspath(encoder)
+    inside = os.path.relpath(path)
+    name = inside.replace("_", "__").replace("-", "_").replace("/", "___")
+    if _SPELT.fullmatch(inside) and len(name) <= 44:
+        return PREFIX + name
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", os.path.basename(path)).strip("_")[:30] or "encoder"
+    return f"{PREFIX}{plain}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
 
 
 def typed(filled: Plain) -> Config:

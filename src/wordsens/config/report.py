@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,12 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
 
     Without ``encoder`` nothing is added.  Values that break the schema are left for its check.
     """
-    filled = copy.deepcopy(dict(config))
+    filled = _at_home(copy.deepcopy(dict(config)))
     encoder = filled.get("encoder")
     if not isinstance(encoder, str) or not encoder:
         return filled
     name = report_name(encoder)
+    used, encoder = _named(filled, encoder)  # the entry of encoders that is reported on
     given = filled.get("report")
     sizes = {key: part["default"] for key, part in _properties(schema, "report").items()}
     known = opened(encoder)
@@ -39,7 +41,9 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
         if isinstance(filled.setdefault(section, {}), dict):
             filled[section][key] = entry
 
-    add("encoders", {"source": "file", "path": encoder})
+    if used is None:
+        add("encoders", {"source": "file", "path": encoder})
+    used = used or name
     corpora = filled.get("corpora") or {}
     texts = filled.get("texts") or next(iter(corpora), None)
     corpus = texts if texts in corpora else name
@@ -47,19 +51,20 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
         own = {"source": "file", "path": texts, "text": sizes["text"]}
         add("corpora", {**own, "labelled": False, "join": "all"})
     lengths = sizes["n"]
-    dataset = {"source": "text", "corpus": corpus, "encoder": name, "layer": 0}
+    dataset = {"source": "text", "corpus": corpus, "encoder": used, "layer": 0}
     add("datasets", {**dataset, "policy": "windows", "tokens": max(lengths), "balanced": False})
     shared = {key: sizes[key] for key in ("n", "trials")}
     effort = {key: sizes[key] for key in ("layers", "starts", "steps")}
     add("layers", {"dataset": name, **shared, **effort}, f"{name}_layers")
-    middle = {"position": max(1, max(lengths) // 3), "tokens": max(lengths)}
-    add("attraction", {"encoder": name, "dataset": name, **middle}, f"{name}_attraction")
+    longest = max(lengths)  # two special tokens included, as a rule
+    middle = {"position": max(0, min(longest // 3, longest - 3)), "tokens": longest}
+    add("attraction", {"encoder": used, "dataset": name, **middle}, f"{name}_attraction")
     if known:
         map_ = {"map": "raf", "dataset": name, "d": [known.hidden_size]}
         add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
     sentences = next(iter((filled.get("attention") or {}).values()), None)
     if isinstance(sentences, dict) and "sentences" in sentences:
-        add("attention", {**sentences, "encoder": name}, f"{name}_attention")
+        add("attention", {**sentences, "encoder": used}, f"{name}_attention")
     for kind in REPORT_KINDS:
         key = f"{name}_{kind}"
         if key in filled.get(kind, {}):
@@ -67,8 +72,30 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     return filled
 
 
+def _at_home(config: Plain) -> Plain:
+    """The same with ~ at the beginning of a path as the home directory."""
+    for key in ("encoder", "texts"):
+        if isinstance(config.get(key), str):
+            config[key] = os.path.expanduser(config[key])
+    for section in ("corpora", "encoders", "models"):
+        for _, entry in _items(config.get(section)):
+            if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+                entry["path"] = os.path.expanduser(entry["path"])
+    return config
+
+
+def _named(config: Plain, encoder: str) -> tuple[str | None, str]:
+    """The entry of encoders that goes by this name, if no folder does, and its own folder."""
+    entry = dict(_items(config.get("encoders"))).get(encoder)
+    if not isinstance(entry, dict) or os.path.isdir(encoder):
+        return None, encoder
+    return encoder, str(entry.get("path", "")) if entry.get("source") == "file" else ""
+
+
 def opened(folder: str) -> Encoder | None:
     """The encoder, by its config.json; None where the check of the configuration refuses it."""
+    if not folder:
+        return None
     from wordsens.data.encoders import Encoder
 
     try:

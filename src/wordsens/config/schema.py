@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from wordsens.config.repeated import repeated_keys
+from wordsens.written import as_written
 from wordsens.yamls import Plain, read_yaml
 
 
@@ -20,10 +22,17 @@ class SchemaCheck:
         self.config = config
         self.schema = schema
         self.files = [(Path(file).name, read_yaml(Path(file))) for file in files]
+        for file in files:
+            self.lines += [f"{Path(file).name}: {line}" for line in repeated_keys(Path(file))]
 
     def say(self, key: Iterable[Any], message: str) -> None:
         path = tuple(key)
-        self.lines.append(" ".join(f"{self._file(path)}: {_dotted(path)}: {message}".split()))
+        dotted = _dotted(path)
+        written = as_written(dotted)
+        if written != dotted:  # an entry that model_report added
+            path = tuple(written.split("."))
+        line = f"{self._file(path)}: {written}: {as_written(message)}"
+        self.lines.append(" ".join(line.split()))
 
     def _file(self, key: tuple[Any, ...]) -> str:
         """Where the key's value comes from: the last file that has it, or --config.

@@ -224,7 +224,7 @@ class Blocks:
         self.causal = bool((gap[:-1] == 0).all())
 
     def _find_words(self, record: list[Any]) -> None:
-        """The module that is called; it may be tied to the one that transformers names."""
+        """The module that is called; tied ones share the table of the one transformers names."""
         for module, _, _, out in record:
             weight = getattr(module, "weight", None)
             if weight is not None and weight.data_ptr() == self.words.weight.data_ptr():

@@ -6,12 +6,8 @@ how many rows were read, kept and dropped, and why.
 
 from __future__ import annotations
 
-import bz2
-import csv
 import difflib
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,12 +15,10 @@ from textwrap import shorten
 from typing import IO, Any
 
 from wordsens.data.assets import corpus_file, hub_rows
+from wordsens.data.reading import Row, read_rows
 from wordsens.errors import UserError
 from wordsens.files import REMAKE, replacing, sha256_of
 
-Row = tuple[str, Mapping[str, Any]]  # where the row stands, for messages, and its values
-# csv refuses longer fields by default (131,072 characters); documents may well be longer.
-LONGEST_FIELD = 1 << 30
 LONGEST_NAME = 60  # characters of a column's name that a message shows
 
 
@@ -55,6 +49,11 @@ def make_corpus(
 
 def nothing_left(settings: Mapping[str, Any], key: str, tally: Mapping[str, Any]) -> UserError:
     """The error of a corpus without a text that has a label."""
+    if not settings.get("labelled", True):
+        return UserError(
+            f"{key}: no text is left of {tally['rows']} rows; {tally['empty']} were empty; give "
+            "texts, one a line or in the column that text names"
+        )
     return UserError(
         f"{key}: no text is left of {tally['rows']} rows; {tally['empty']} were empty and the "
         f"labels skipped were {tally['skipped_labels'] or 'none'}; allowed labels: "
@@ -97,110 +96,6 @@ def check_texts(texts: str | Path, counts: str | Path) -> None:
             f"{texts}: cut or changed since it was made (its sha256 is not the one in "
             f"{Path(counts).name}); {REMAKE}"
         )
-
-
-def read_rows(path: str | Path) -> Iterator[Row]:
-    """The rows of a .csv or .jsonl file, or of a .txt of one text a line (.bz2, .gz unpacked).
-
-    Raises UserError, naming the line, where the file is not UTF-8 or breaks its format.
-    """
-    path = Path(path)
-    try:
-        with _open(path) as file:
-            yield from _rows(path, file)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-
-
-def first_rows(path: str | Path, most: int) -> tuple[list[Row], bool]:
-    """The rows in the first ``most`` bytes of a file (unpacked), and whether those are all."""
-    path = Path(path)
-    rows: list[Row] = []
-    cut = False
-
-    def beginning(file: IO[bytes]) -> Iterator[bytes]:
-        nonlocal cut
-        left = most
-        while line := file.readline(left + 1):
-            left -= len(line)
-            if left < 0:
-                cut = True
-                return
-            yield line
-
-    try:
-        with _open(path) as file:
-            rows.extend(_rows(path, beginning(file)))
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    except UserError:
-        # A row may well break where the reading stops.
-        if not cut:
-            raise
-    return rows, not cut
-
-
-def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[Row]:
-    read = _read_csv if ".csv" in path.suffixes else _read_jsonl
-    if ".txt" in path.suffixes:
-        read = _read_lines
-    return read(path, _lines(path, lines))
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".bz2":
-        return bz2.open(path, "rb")
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
-    for number, line in enumerate(file, 1):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}: line {number}: byte {line[error.start]:#04x} is not UTF-8; convert the "
-                "file, for example with iconv -t utf-8"
-            ) from None
-        yield text.removeprefix("\ufeff") if number == 1 else text
-
-
-def _read_csv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.reader(lines, strict=True)
-    try:
-        header = next(reader, None)
-        if header is None or not any(name.strip() for name in header):
-            raise UserError(f"{path}: empty; the first line must name the columns")
-        for values in reader:
-            if not values:
-                continue
-            if len(values) != len(header):
-                raise UserError(
-                    f"{path}: line {reader.line_num}: {len(values)} fields, but the header names "
-                    f"{len(header)}; quote texts that hold commas"
-                )
-            yield f"{path} line {reader.line_num}", dict(zip(header, values, strict=True))
-    except csv.Error as error:
-        raise UserError(f"{path}: line {reader.line_num}: not valid CSV: {error}") from None
-
-
-def _read_jsonl(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"{path}: line {number}: not valid JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise UserError(f"{path}: line {number}: a line must be a JSON object like {{...}}")
-        yield f"{path} line {number}", row
-
-
-def _read_lines(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
-        yield f"{path} line {number}", {"text": line.strip()}
 
 
 def labelled(

@@ -44,7 +44,8 @@ def draw_samples(
     Gaussian tokens.  Trial t draws from ``stream.child("sample", trial=t)``, so its sample does not
     depend on the number of trials.  A synthetic label is the sign of ⟨flat(X), u⟩, u a uniformly
     random direction shared by the stream's samples.  float32 unless ``dtype`` says otherwise; norms
-    are taken in float64.
+    are taken in float64.  No two trials have the same n tokens while there are others left: with
+    more trials than that every text is used again, as often as any other.
 
     Raises UserError, naming the sample, the value and ``key``, for n above the samples' lengths, d
     above the embedding dimension, and rows that are zero or not finite.
@@ -52,7 +53,8 @@ def draw_samples(
     if source is None:
         return _gaussian(n, d, trials, stream, dtype)
     data = _open(source)
-    indices = _drawn(_candidates(data, data.usable, n, d, key), trials, stream)
+    candidates = _candidates(data, data.usable, n, d, key)
+    indices = _drawn(candidates, data.token_ids[candidates, :n], trials, stream)
     return _embedded(data, indices, n, d, dtype, key)
 
 
@@ -68,25 +70,46 @@ def draw_tokens(
     """The word pieces of one sample per trial, (trials, n − special), and the samples' indices.
 
     The first pieces of a text, without special tokens or padding; ``special`` of its n tokens are
-    left for special tokens.  Trials are independent as in ``draw_samples``.  Raises UserError for n
-    above the samples' lengths.
+    left for special tokens.  Trials are drawn as in ``draw_samples``, and all are different.
+    Raises UserError for n above the samples' lengths, and for more trials than different texts.
     """
     data = _open(source)
     # Documents begin with one special token and end with another.
     marks = 1 if data.attributes.get("policy") == "documents" else 0
     usable = data.lengths - 2 * marks + special
-    indices = _drawn(_candidates(data, usable, n, 1, key), trials, stream)
+    candidates = _candidates(data, usable, n, 1, key)
+    tokens = data.token_ids[candidates, marks : marks + n - special]
+    texts = len(np.unique(tokens, axis=0))
+    if texts < trials:
+        raise UserError(
+            f"{key}.trials: is {trials}, but {data.path} has {texts} different "
+            f"text{'s' * (texts > 1)} of n = {n} tokens; allowed: at most {texts}, or a smaller n, "
+            "or more text"
+        )
+    indices = _drawn(candidates, tokens, trials, stream)
     return data.token_ids[indices, marks : marks + n - special], indices
 
 
-def _drawn(candidates: np.ndarray, trials: int, stream: Stream) -> np.ndarray:
-    """One candidate per trial, each by a stream of its own."""
-    return np.array(
-        [
-            candidates[stream.child("sample", trial=trial).generator().integers(len(candidates))]
-            for trial in range(trials)
-        ]
-    )
+def _drawn(candidates: np.ndarray, tokens: np.ndarray, trials: int, stream: Stream) -> np.ndarray:
+    """One candidate per trial, each by a stream of its own, as long as there are different ones.
+
+    A trial that meets a text of an earlier trial draws again, among those that are left; what it
+    draws depends on the trials before it alone.
+    """
+    texts = np.unique(tokens, axis=0, return_inverse=True)[1].reshape(-1)
+    chosen = []
+    left = np.ones(len(candidates), dtype=bool)
+    for trial in range(trials):
+        if not left.any():
+            left[:] = True
+        generator = stream.child("sample", trial=trial).generator()
+        pick = generator.integers(len(candidates))
+        if not left[pick]:
+            rest = np.flatnonzero(left)
+            pick = rest[generator.integers(len(rest))]
+        left &= texts != texts[pick]
+        chosen.append(candidates[pick])
+    return np.array(chosen)
 
 
 def draw_training_set(

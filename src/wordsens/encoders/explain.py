@@ -22,7 +22,7 @@ from wordsens.encoders.sensitivity import layer_sensitivity
 from wordsens.errors import UserError, whole_number
 from wordsens.progress import reached
 from wordsens.randomness import Stream
-from wordsens.search.ascent import climb
+from wordsens.search.power import climb
 
 # Searches of the ball (starts, steps) and words run at each position.
 EFFORTS = {"page": (3, 15, 96), "quick": (1, 5, 24)}

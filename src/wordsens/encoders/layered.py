@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from wordsens.arguments import device_of
 from wordsens.data.blocks import Blocks
 from wordsens.data.encoders import Encoder
 from wordsens.encoders.heads import attention_scores, projections
@@ -65,7 +66,7 @@ class LayeredEncoder:
             model = copy.deepcopy(blocks.model)
             _initialise(model, stream or Stream(0, "weights"))
             blocks = Blocks(model, opened.key)
-        blocks.model.to(device)
+        blocks.model.to(device_of(device))
         return cls(opened, blocks, perturb)
 
     @property
@@ -101,14 +102,14 @@ class LayeredEncoder:
             return self.blocks.enter(ids)
 
     def layers(
-        self, embedded: torch.Tensor, token_ids: torch.Tensor
+        self, embedded: torch.Tensor, token_ids: torch.Tensor, *, recompute: bool = True
     ) -> Generator[torch.Tensor, torch.Tensor | None, None]:
         """H_0, H_1, …, H_L for embeddings as from ``embed``, made one after the other.
 
         ``token_ids`` (n,) or (batch, n) are the texts whose words were moved: a model may count
         positions by them.  Where a gradient is wanted, a block keeps its input alone and runs again
-        on the way back.  A caller may ``send`` the first samples of the states, to have the next
-        blocks run on those alone.
+        on the way back, unless ``recompute`` is False.  A caller may ``send`` the first samples of
+        the states, to have the next blocks run on those alone.
         """
         ids = token_ids.to(self.device).expand(len(embedded), -1)
         if not self.blocks.stepwise:
@@ -122,7 +123,7 @@ class LayeredEncoder:
             states = self.blocks.enter(ids, embedded)
         states = _sent((yield states), states)
         for layer in range(1, self.depth + 1):
-            if torch.is_grad_enabled() and states.requires_grad:
+            if recompute and torch.is_grad_enabled() and states.requires_grad:
                 states = checkpoint(self.blocks.step, layer, states, ids, use_reentrant=False)
             else:
                 states = self.blocks.step(layer, states, ids)

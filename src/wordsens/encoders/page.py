@@ -1,4 +1,4 @@
-"""The page of an explanation: one HTML file, offline, for mouse and keyboard, light and dark."""
+"""The page of an explanation: one HTML file, offline, for mouse, keyboard, light and dark."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import numpy as np
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from wordsens.encoders.explanation import Explanation
-
 FLIPS = 50  # rows of the table of words that change the verdict
 
 
-def html(found: Explanation) -> str:
+def html(found: Any) -> str:
     """The whole page."""
     view = _view(found)
     return _templates().get_template("page.html").render(**view)
 
 
-def fragment(found: Explanation) -> str:
+def fragment(found: Any) -> str:
     """The coloured text alone, for a notebook."""
     return _templates().get_template("text.html").render(**_view(found))
 
@@ -37,7 +35,7 @@ def _templates() -> Environment:
     )
 
 
-def _view(found: Explanation) -> dict[str, Any]:
+def _view(found: Any) -> dict[str, Any]:
     """What the templates show, plain values only."""
     tried = {row: at for at, row in enumerate(found.positions)}
     words: list[dict[str, Any]] = [
@@ -75,7 +73,7 @@ def _view(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _of_word(found: Explanation, at: int) -> dict[str, Any]:
+def _of_word(found: Any, at: int) -> dict[str, Any]:
     """Of each target, the largest change by real words and by any Δ, and the words."""
     part, by = found.replaced[at], {}
     for target in found.targets:
@@ -98,7 +96,7 @@ def _of_word(found: Explanation, at: int) -> dict[str, Any]:
     return by
 
 
-def _classes(found: Explanation) -> list[dict[str, Any]]:
+def _classes(found: Any) -> list[dict[str, Any]]:
     if found.kind != "classes" or found.logits is None:
         return []
     return [

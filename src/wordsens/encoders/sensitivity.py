@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.data.encoders import Encoder
+from wordsens.arguments import token_ids
+from wordsens.encoders.cascade import search_in_turn, starts_needed
 from wordsens.encoders.layered import LayeredEncoder, Measurable, layered
 from wordsens.encoders.view import EncoderView
 from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
-from wordsens.search.ascent import climb
-from wordsens.search.sensitivity import Positions, chosen_sets, starting_points
+from wordsens.search.sensitivity import Positions, chosen_sets
+from wordsens.search.supremum import starting_points
+from wordsens.tidy import Tidy, several
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-@dataclass(frozen=True)
-class LayerSensitivity:
+@dataclass(frozen=True, repr=False)
+class LayerSensitivity(Tidy):
     """Word sensitivity of K layers of an encoder on T texts; for one text the axis T is absent.
 
     layers    the layers, (K,); layer 0 is the output of the embedding layer
@@ -31,6 +36,7 @@ class LayerSensitivity:
     norm      ‖H_l(X)‖, (T, K)
     delta     the Δ, (T, K, m, d)
     by_position   sup of every set of positions, (T, P, K)
+    about     encoder, weights and n, as in a workflow's tables
     """
 
     layers: torch.Tensor
@@ -42,6 +48,27 @@ class LayerSensitivity:
     norm: torch.Tensor
     delta: torch.Tensor
     by_position: torch.Tensor
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        texts = f"{len(self.sup)} texts, " if self.sup.ndim == 2 else ""
+        last = several(self.sup[..., -1])
+        return f"{texts}{len(self.layers)} layers, sup {last} in layer {int(self.layers[-1])}"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per text and layer."""
+        import pandas as pd
+
+        count = len(self.layers)
+        columns: dict[str, Any] = {"layer": self.layers.tolist()}
+        texts = self.sup.reshape(-1, count).shape[0]
+        columns["layer"] = columns["layer"] * texts
+        columns["trial"] = [text for text in range(texts) for _ in range(count)]
+        for name in ("sup", "norm", "spread", "position", "steps"):
+            columns[name] = getattr(self, name).reshape(-1).tolist()
+        rows = self.start if isinstance(self.start[0], list) else [self.start]
+        columns["winner"] = [name for row in rows for name in row]
+        return pd.DataFrame({"study": "", "dataset": "", **self.about, **columns})
 
 
 def layer_sensitivity(
@@ -83,7 +110,7 @@ def layer_sensitivity(
     model = layered(
         encoder, tokenizer, weights=weights, stream=drawn, perturb=perturb, device=device
     )
-    ids = _token_ids(model.encoder, text)
+    ids = _token_ids(model, text)
     sets = chosen_sets(positions, words, ids.shape[-1], Stream(seed, "positions"))
     streams = [Stream(seed, "search", trial=t) for t in range(len(ids) if ids.ndim == 2 else 1)]
     found = search_layers(
@@ -96,7 +123,10 @@ def layer_sensitivity(
         steps=steps,
         special_tokens=special_tokens,
     )
-    return found if ids.ndim == 2 else _first(found)
+    special = sum(map(len, model.encoder.special_tokens())) if special_tokens else 0
+    name = model.encoder.folder.name if model.encoder.folder else "model"
+    about = {"encoder": name, "weights": weights, "n": ids.shape[-1] + special}
+    return replace(found if ids.ndim == 2 else _first(found), about=about)
 
 
 def search_layers(
@@ -119,9 +149,10 @@ def search_layers(
     trivial = 0 if model.perturb == "layer0" else -1
     searched = [layer for layer in layers if layer > trivial] or [0]
     view = EncoderView(model, whole, sets + len(before), searched)
-    noise = torch.stack([_noise(stream, sets, starts, view) for stream in streams])
-    points, names = starting_points(view, noise.repeat_interleave(len(searched), 1))
-    found = climb(view, points, anneal=0, steps=steps)
+    total = starts_needed(starts, searched)
+    noise = torch.stack([_noise(stream, sets, total, view) for stream in streams])
+    points, names = starting_points(view.select(slice(0, None, len(searched))), noise)
+    found = search_in_turn(view, points, searched, starts=starts, steps=steps)
 
     # Every Δ found is tried on every layer: the best of a layer may come from another's search.
     T, P, K = len(ids), len(sets), len(searched)
@@ -134,7 +165,7 @@ def search_layers(
     finals = found.finals.sqrt()
     own = torch.tensor([searched.index(x) if x in searched else 0 for x in layers])
     spreads = (finals.amax(-1) - finals.amin(-1)) / finals.amax(-1).clamp_min(1e-30)
-    winner, trial = found.winner, torch.arange(T, device=group.device)[:, None]
+    winner, trial = found.start, torch.arange(T, device=group.device)[:, None]
     return LayerSensitivity(
         layers=torch.tensor(layers),
         sup=sup.cpu(),
@@ -173,23 +204,15 @@ def _noise(stream: Stream, sets: torch.Tensor, starts: int, view: EncoderView) -
     return torch.stack(drawn).to(view.tokens.device)
 
 
-def _token_ids(encoder: Encoder, text: str | Sequence[int] | torch.Tensor) -> torch.Tensor:
+def _token_ids(model: LayeredEncoder, text: str | Sequence[int] | torch.Tensor) -> torch.Tensor:
     if isinstance(text, str):
-        text = encoder.tokenize([text])[0]
-    try:
-        ids = torch.as_tensor(text)
-    except (TypeError, ValueError, RuntimeError):  # of strings, or of unequal lengths
-        ids = torch.empty(0)
-    whole = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
-    if ids.ndim not in (1, 2) or not ids.numel() or not whole:
-        raise UserError(
-            "a text is given as text, or as token ids (n,), or (T, n) for T texts of one length, "
-            "and is not empty"
-        )
-    return ids
+        text = model.encoder.tokenize([text])[0]
+    elif not hasattr(text, "shape") and any(isinstance(part, str) for part in text or ()):
+        raise UserError("text is a list of texts; give one text, or token ids (T, n) of one length")
+    return token_ids("text", text, model.model.get_input_embeddings().num_embeddings)
 
 
 def _first(found: LayerSensitivity) -> LayerSensitivity:
     """The result for the only text, without the axis of texts."""
-    alone = {name: getattr(found, name)[0] for name in vars(found) if name != "layers"}
+    alone = {name: x[0] for name, x in vars(found).items() if name not in ("layers", "about")}
     return LayerSensitivity(layers=found.layers, **alone)

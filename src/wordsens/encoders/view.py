@@ -8,6 +8,7 @@ equation (4), that a word moves by at most its own length.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -17,6 +18,7 @@ from wordsens.encoders.layered import LayeredEncoder
 from wordsens.perturbation import OneTokenView, Pullback
 
 CHUNK_BYTES = 1 << 30  # activations of the candidates that run together, roughly
+FEW = 8  # candidates that should fit with all activations kept
 
 
 class EncoderView(OneTokenView):
@@ -49,6 +51,21 @@ class EncoderView(OneTokenView):
             )  # (L+1, T, n, d)
         self.norms = torch.linalg.vector_norm(self.base.flatten(2), dim=-1)  # (L+1, T)
         self.norm = self.norms[self.targets].T
+
+    def select(self, positions: slice) -> EncoderView:
+        chosen = copy.copy(self)
+        chosen.rows, chosen.targets = self.rows[positions], self.targets[positions]
+        chosen.unit, chosen.tokens = self.unit[:, positions], self.tokens[:, positions]
+        chosen.norm = self.norm[:, positions]
+        return chosen
+
+    def trials(self, index: list[int]) -> EncoderView:
+        chosen = copy.copy(self)
+        chosen.token_ids, chosen.embedded = self.token_ids[index], self.embedded[index]
+        chosen.unit, chosen.tokens = self.unit[index], self.tokens[index]
+        chosen.base, chosen.norms = self.base[:, index], self.norms[:, index]
+        chosen.norm = self.norm[index]
+        return chosen
 
     def features(self, v: torch.Tensor) -> torch.Tensor:
         """H_l(X^I(v − x_I)), (T, P, S, n, d)."""
@@ -148,12 +165,21 @@ class EncoderView(OneTokenView):
         yield from every[order].split(self._at_once())
 
     def _at_once(self) -> int:
+        blocks = 1 if self._recompute() else len(self.base) - 1
+        size = blocks * self._block_floats() + self.base[:, 0].numel()
+        return max(1, CHUNK_BYTES // (4 * size))
+
+    def _recompute(self) -> bool:
+        """Whether blocks run again on the way back, as memory is too small for all of them."""
+        return FEW * 4 * len(self.base) * self._block_floats() > CHUNK_BYTES
+
+    def _block_floats(self) -> int:
+        """Numbers that one block makes of one sample, roughly."""
         n, d = self.base.shape[2:]
         config = self.model.model.config
         inner = getattr(config, "intermediate_size", None) or 4 * d
         block = 4 * config.num_attention_heads * n * n
-        block += n * (12 * d + 4 * inner)
-        return max(1, CHUNK_BYTES // (4 * (block + len(self.base) * n * d)))
+        return block + n * (12 * d + 4 * inner)
 
     def _moved(self, v: torch.Tensor, chosen: torch.Tensor, P: int, S: int) -> torch.Tensor:
         """The embeddings of candidates ``chosen``, their changed words put in; differentiable."""
@@ -174,7 +200,8 @@ class EncoderView(OneTokenView):
         targets = self._target(chosen, P, S)
         words = v.flatten(0, 2)[chosen] if leaf is None else leaf
         moved = self._moved(words, chosen, P, S)
-        steps = self.model.layers(moved, self.token_ids[chosen // (P * S)])
+        ids = self.token_ids[chosen // (P * S)]
+        steps = self.model.layers(moved, ids, recompute=self._recompute())
         states = next(steps)
         for layer in range(len(self.base)):
             left = int((targets > layer).sum())

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 
 import torch
 
+from wordsens.arguments import real_tensor
+from wordsens.arguments import token_ids as checked_ids
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
-from wordsens.search.vocabulary import Substitutions
+from wordsens.search.vocabulary import OWN, Substitutions
 
 WORKING_BYTES = 1 << 28  # what a batch of changed texts may take, roughly
 
@@ -40,37 +42,44 @@ def word_changes(
     ``token_ids`` (n,) is the text; ``candidates`` are token ids, by default all that are words.
     Without ``shortlist`` all of them run; with it so many at random (from ``stream``) and then,
     ``rounds`` times, so many by gradient, and what is found is a lower bound on what all give.
-    ``distance`` is ‖e_v − x_i‖/‖x_i‖.  Raises UserError for a position, a layer or
-    candidates that do not exist.
+    ``distance`` is ‖e_v − x_i‖/‖x_i‖; the text's own word is not listed.  Raises UserError for a
+    position, a layer or candidates that do not exist.
     """
-    n, position = len(token_ids), whole_number("position", position, None)
+    pieces, special = model.encoder.words()
+    token_ids = checked_ids("token_ids", token_ids, len(pieces))
     layer = whole_number("layer", layer, None)
+    n, position = len(token_ids), whole_number("position", position, None)
     if not 0 <= position < n:
         raise UserError(
             f"position {position} is not in a text of {n} tokens; allowed: 0 to {n - 1}"
         )
-    if not 0 <= layer <= model.depth:
+    if not 0 <= whole_number("layer", layer, None) <= model.depth:
         raise UserError(f"{model.encoder.key}: has layers 0 to {model.depth}, not {layer}")
     for name, value in {"shortlist": shortlist, "rounds": rounds, "top": top}.items():
         if value is not None:
             whole_number(name, value)
-    pieces, special = model.encoder.words()
     if candidates is None:
         words = torch.tensor(sorted(set(range(len(pieces))) - set(special)))
     else:
-        words = torch.as_tensor(candidates, dtype=torch.long).unique()
+        words = real_tensor("candidates", candidates).long().unique()
     if not len(words) or words[0] < 0 or words[-1] >= len(pieces):
         raise UserError(f"candidates must be token ids from 0 to {len(pieces) - 1}, at least one")
+    words = words[words != int(token_ids[position])]  # no word is its own substitute
+    if not len(words):
+        none = torch.empty(0)
+        return Substitutions(none, words, words, none)
     text = _Text(model, token_ids, position, layer)
     if shortlist is None or shortlist >= len(words):
         tried, changes = words, text.changes(words)
     else:
         shuffled = (stream or Stream(0, "words")).generator().permutation(len(words))
         tried, changes = _by_gradient(text, words, torch.from_numpy(shuffled[:shortlist]), rounds)
+    apart = text.distances(tried)
+    changes = torch.where(apart > OWN, changes, -1.0)  # another row may hold the same vector
     order = changes.argsort(descending=True, stable=True)[:top]
+    order = order[changes[order] >= 0]
     best = tried[order]
-    apart = (text.vectors(best) - text.own).norm(dim=-1) / text.own.norm()
-    return Substitutions(changes[order], torch.full_like(best, position), best, apart.cpu())
+    return Substitutions(changes[order], torch.full_like(best, position), best, apart[order])
 
 
 def _by_gradient(
@@ -125,6 +134,14 @@ class _Text:
         """What stands at the position when it holds each of the words, (len(words), d)."""
         parts = [self._embedded(part)[0][:, self.position] for part in words.split(self.at_once)]
         return torch.cat(parts)
+
+    def distances(self, words: torch.Tensor) -> torch.Tensor:
+        """‖e_v − x_i‖/‖x_i‖ of each word, (len(words),) on the CPU."""
+        parts = [
+            (self._embedded(part)[0][:, self.position] - self.own).norm(dim=-1)
+            for part in words.split(self.at_once)
+        ]
+        return (torch.cat(parts) / self.own.norm()).cpu()
 
     def gradient(self, word: torch.Tensor) -> torch.Tensor:
         """∇‖H − H(X)‖² in the position's vector, where it is the word's, (d,)."""

@@ -49,7 +49,8 @@ def drawing(
     if missing:
         raise UserError(f"figure {name}: there is no table of {missing[0]!r}")
 
-    from wordsens.figures import style, summary
+    from wordsens.figures import style, summary, text
+    from wordsens.figures.single import show_single_points
 
     chosen = {}
     for entry in order:
@@ -59,8 +60,9 @@ def drawing(
             chosen[entry] = summary.whole(entry, tables[entry], kind.NEEDED)
         else:
             chosen[entry] = summary.checked(entry, tables[entry])
-    with style.context():
+    with style.context(), text.fonts(chosen.values(), f"figure {name}"):
         figure, numbers = kind.figure(chosen)
+        show_single_points(figure)
         if options.get("title"):
             figure.suptitle(options["title"])
         yield figure, numbers

@@ -2,6 +2,7 @@
 
 The first part is the description of the figure's own module, so that a new kind brings its caption
 along; the second is read off the tables: map or encoder, data, sizes, trials, how far bounds lie.
+A function ``remark(tables)`` of the module may add a paragraph of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from wordsens.audits import of_table
 from wordsens.files import write_text
 
 if TYPE_CHECKING:
@@ -29,7 +31,10 @@ def caption(
     described = (kind.__doc__ or "").strip()
     paragraphs = [" ".join(part.split()) for part in described.split("\n\n")]
     order = options.get("sweeps") or list(tables)
-    paragraphs += [f"{name}: {_contents(_shown(tables[name], options))}." for name in order]
+    contents = getattr(kind, "contents", _contents)  # a kind may know better what its tables hold
+    paragraphs += [f"{name}: {contents(_shown(tables[name], options))}." for name in order]
+    if hasattr(kind, "remark"):  # what a kind of figure reads off all its tables
+        paragraphs.append(kind.remark({name: tables[name] for name in order}))
     return "\n\n".join(paragraphs) + "\n"
 
 
@@ -67,6 +72,7 @@ def _contents(table: pd.DataFrame) -> str:
     if "trial" in table and axes:
         trials = table.groupby(axes)["trial"].nunique()
         parts.append(f"{_listed(sorted(set(trials)))} trials at each point")
+        parts += _texts(table, axes)
     if "sup" in table and table["sup"].isna().any():
         parts.append(f"{table['sup'].isna().sum()} of all left out, where no feature is left of X")
     if "sup" in table:
@@ -81,9 +87,22 @@ def _contents(table: pd.DataFrame) -> str:
             if len(known)
             else "no upper bound is known"
         )
+    if "excess" in table and (said := of_table(table["excess"].tolist())):
+        parts.append(said)
     if "loss" in table:
         parts.append(f"searches for {', '.join(dict.fromkeys(table['loss']))}")
     return "; ".join(parts)
+
+
+def _texts(table: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """How many texts the trials of a point have, where some share one; −1 is a drawn sample."""
+    if "sample" not in table or (table["sample"] < 0).any():
+        return []
+    point = table.groupby(list(axes))
+    texts = point["sample"].nunique()
+    if (texts == point["trial"].nunique()).all():
+        return []
+    return [f"on {_listed(sorted(set(texts)))} different text{'s' * bool((texts > 1).any())}"]
 
 
 def _listed(values: Sequence[Any]) -> str:

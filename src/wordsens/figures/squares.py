@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.colors import PowerNorm
 
+from wordsens.figures.text import shown
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
@@ -34,7 +36,7 @@ def squares(axes: Axes, scores: np.ndarray, pieces: Sequence[str], top: float) -
     if count <= READABLE:
         small: dict[str, Any] = {"fontsize": 10 if count < 9 else 8 if count < 21 else 6}
         places = np.arange(count) + 0.5
-        names = [piece.replace("$", r"\$") for piece in pieces]  # no formula
+        names = [shown(piece) for piece in pieces]
         axes.set_xticks(places, names, rotation=90, **small)
         axes.set_yticks(places, names, **small)
     axes.set_xlabel("key")

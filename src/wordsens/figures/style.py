@@ -131,6 +131,8 @@ def mean_and_band(
         # A band that reaches 0 would leave a logarithmic axis; half the mean is far enough.
         low = np.maximum(low, mean / 2)
     axes.fill_between(x, low, high, color=look["color"], alpha=0.22, lw=0, zorder=2)
+    if len(x) == 1:  # a band of no width
+        axes.vlines(x, low, high, color=look["color"], alpha=0.35, lw=5, zorder=2)
     edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
     return axes.plot(x, mean, zorder=3, **(edge | look))
 
@@ -138,6 +140,8 @@ def mean_and_band(
 def bracket(axes: Axes, x: pd.Series, found: pd.Series, bound: pd.Series, colour: str) -> None:
     """A light band from the value found up to the upper bound, dashed along its top."""
     axes.fill_between(x, found, bound, color=colour, alpha=0.06, lw=0, zorder=1)
+    if len(x) == 1:
+        axes.vlines(x, found, bound, color=colour, alpha=0.2, lw=1, zorder=1)
     axes.plot(x, bound, color=colour, lw=0.9, ls=(0, (4, 3)), zorder=1.5)
 
 
@@ -183,7 +187,7 @@ def entry(label: str, **look: Any) -> Line2D:
 
 def legend_below(axes: Axes, handles: Sequence[Artist]) -> None:
     """The legend under the x label, outside the data."""
-    columns = 2 if len(handles) == 4 else 3
+    columns = 2 if len(handles) == 4 or len(handles) > 6 else 3  # long names need the room
     axes.legend(
         handles=handles,
         loc="upper center",

@@ -37,6 +37,13 @@ class GaussianMatrix(ABC):
         Exact where V is stored; otherwise it holds with the probability stated there.
         """
 
+    def take(self, index: list[int]) -> GaussianMatrix:
+        """Some matrices of the batch, with everything that they have answered.
+
+        From then on a matrix drawn lazily is asked through one of the two objects only.
+        """
+        raise NotImplementedError
+
     def __call__(self, h: torch.Tensor) -> torch.Tensor:
         """V h, differentiable in h: the backward pass asks for the transpose product."""
         return _product().apply(h, self)
@@ -56,6 +63,9 @@ class Columns(GaussianMatrix):
 
     def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
         return self.parent.rmatvec(g)[..., self.index]
+
+    def take(self, index: list[int]) -> Columns:
+        return Columns(self.parent.take(index), self.index)
 
     def norm_bound(self, columns: torch.Tensor | None = None) -> torch.Tensor:
         return self.parent.norm_bound(self.index if columns is None else self.index[columns])

@@ -18,6 +18,7 @@ matrix, so whatever is compared must share one object.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 
@@ -56,6 +57,12 @@ class LazyGaussian(GaussianMatrix):
 
     def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
         return self._product(g, self._left, self._right, self._fresh_left)
+
+    def take(self, index: list[int]) -> LazyGaussian:
+        chosen = copy.copy(self)
+        chosen.batch, chosen._streams = len(index), [self._streams[i] for i in index]
+        chosen._right, chosen._left = self._right.take(index), self._left.take(index)
+        return chosen
 
     def norm_bound(self, columns: torch.Tensor | None = None) -> torch.Tensor:
         """std (√rows + √columns + t), exceeded with probability at most exp(−t²/2) = 1e-9.
@@ -140,6 +147,11 @@ class _Side:
     def bytes_held(self) -> int:
         held = self._basis.numel() + self._images.numel()
         return held * self._basis.element_size()
+
+    def take(self, index: list[int]) -> _Side:
+        side = copy.copy(self)
+        side._basis, side._images = self._basis[index], self._images[index]
+        return side
 
     def split(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """x = coefficients · basis + mixing · new, by classical Gram–Schmidt done twice.

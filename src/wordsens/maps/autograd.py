@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from wordsens.deferred import torch
 from wordsens.perturbation import OneTokenView, Pullback
@@ -35,6 +35,20 @@ class AutogradView(OneTokenView):
         chosen = AutogradView(self.map, self.X, self.sets[positions])
         chosen.reach = self.reach
         return chosen
+
+    def trials(self, chosen: Sequence[int]) -> AutogradView:
+        """The view of some of its samples; the map still sees all, as it may hold a draw each."""
+        index = list(chosen)
+
+        def features(X: torch.Tensor) -> torch.Tensor:
+            shape = (-1, *[1] * (X.ndim - 3), *self.X.shape[-2:])
+            whole = self.X.reshape(shape).repeat(1, *X.shape[1:-2], 1, 1)
+            whole = whole.index_put((torch.tensor(index, device=X.device),), X)
+            return self.map(whole)[index]
+
+        some = AutogradView(features, self.X[index], self.sets)
+        some.reach = self.reach
+        return some
 
     def sets_at_once(self, candidates: int) -> int | None:
         floats = 8 * candidates * (self.X.numel() + self.base.numel())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from wordsens.arguments import real_tensor, several, single
 from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.maps.autograd import AutogradView
@@ -81,7 +81,10 @@ class FeatureMap(Declaration, ABC):
             raise UserError(
                 f"map {cls.name} needs weights {', '.join(names)}; got {', '.join(weights)}"
             )
-        return [torch.as_tensor(weights[name]).to(dtype=dtype, device=device) for name in names]
+        return [
+            real_tensor(f"weights {name}", weights[name]).to(dtype=dtype, device=device)
+            for name in names
+        ]
 
     def beside(self, W: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         """Weights W (B, ...), one per draw, shaped to multiply samples X (T, ..., n, d).
@@ -145,22 +148,20 @@ class FeatureMap(Declaration, ABC):
 
     def perturb(self, X: torch.Tensor, position: int | Sequence[int] = 0) -> Perturbation:
         """φ as a function of Δ at one position, or of m Δ's at m distinct positions."""
-        X = self.cast(X)
+        X = self.cast(X, graph=False)
         lead = tuple(X.shape[:-2])
-        single = isinstance(position, int | Integral)
-        chosen = [int(position)] if isinstance(position, int | Integral) else list(position)
+        alone = single(position)
+        chosen = several(position) if alone is None else [alone]
         sets = position_sets([chosen], X.shape[-2]).to(X.device)
         view = self.view(X.reshape(-1, *X.shape[-2:]), sets)
-        return Perturbation(view, lead, None if single else len(chosen))
+        return Perturbation(view, lead, len(chosen) if alone is None else None)
 
-    def cast(self, X: Any) -> torch.Tensor:
-        """X in this map's precision and on its device; ``UserError`` where it does not fit."""
-        try:
-            given = torch.as_tensor(X)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise UserError(f"X is no array of numbers: {error}") from None
-        if given.is_complex():
-            raise UserError("X is complex; embeddings are real numbers")
+    def cast(self, X: Any, graph: bool = True) -> torch.Tensor:
+        """X in this map's precision and on its device; ``UserError`` where it does not fit.
+
+        It keeps its autograd ``graph``, unless a search is to make gradients of its own.
+        """
+        given = real_tensor("X", X, finite=False, graph=graph)
         X = given.to(dtype=self.dtype, device=self.device)
         if X.ndim < 2 or (self.batch is not None and (X.ndim < 3 or X.shape[0] != self.batch)):
             wanted = "(..., n, d)" if self.batch is None else f"({self.batch}, ..., n, d)"
@@ -179,6 +180,8 @@ class FeatureMap(Declaration, ABC):
 def position_sets(sets: Sequence[Sequence[int]], n: int) -> torch.Tensor:
     """Checked position sets as a tensor (P, m); negative positions are refused."""
     for positions in sets:
+        if not positions:
+            raise UserError("no position is named; give at least one")
         for position in positions:
             if not 0 <= position < n:
                 raise UserError(f"position {position} is outside 0 … {n - 1} (n = {n} tokens)")

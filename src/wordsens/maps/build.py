@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from wordsens.arguments import device_of
 from wordsens.deferred import torch
 from wordsens.errors import UserError, whole_number
 from wordsens.maps.declaration import DEFAULTS, MapOptions
@@ -38,12 +39,19 @@ def build_map(
     and drf need ``n`` and ``d`` (width ``k``, default n·d), the attention maps ``d``.  ``more`` are
     options that only this map has.
     Raises ``UserError`` for unknown names, missing sizes and options that the map does not have.
+
+    >>> import torch
+    >>> raf = build_map("raf", d=16, seed=1)
+    >>> raf.features(torch.randn(3, 8, 16)).shape
+    torch.Size([3, 8, 16])
+    >>> identity = build_map("raf", weights={"W": torch.eye(16)})
     """
     cls = map_class(name)
     sizes = {"n": n, "d": d, "k": k, "depth": depth, "heads": heads, "head_dim": head_dim}
     for size, value in sizes.items():
         if value is not None:
             whole_number(size, value)
+    device = device_of(device)
     dtype = torch.float64 if dtype is None else dtype
     if dtype not in (torch.float32, torch.float64):
         raise UserError(f"dtype = {dtype} must be torch.float32 or torch.float64")
@@ -60,6 +68,10 @@ def build_map(
                 f"{word} = {value} was given, but map {name} has none; "
                 + (f"only for {' and '.join(having)}" if having else "no map has it")
             )
+    if weights is not None and not isinstance(weights, Mapping):
+        raise UserError(
+            f"weights are {type(weights).__name__}; give them by name, as {{'W': W}} for map raf"
+        )
     if weights is not None:
         return cls.with_weights(weights, options, dtype=dtype, device=device)
     missing = [size for size in cls.sizes if sizes[size] is None]

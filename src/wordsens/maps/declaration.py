@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 class Effort:
     """How hard a search for the supremum tries: starts, annealing steps, guarded steps.
 
-    After ``halve`` guarded steps, and after twice as many, half of the starts goes on; 0: all do.
+    After ``halve`` guarded steps, twice and four times as many, half of the starts goes on; with 0
+    all do.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
     """
 
     starts: int

@@ -28,7 +28,8 @@ class QueryKeyValueFeatures(AttentionMap):
     normalization = Softmax()
 
     def __init__(self, WQ: torch.Tensor, WK: torch.Tensor, WV: torch.Tensor) -> None:
-        if not (WQ.shape == WK.shape and WQ.shape[:-2] == WV.shape[:-2]) or WQ.ndim > 4:
+        alike = WQ.shape == WK.shape and WQ.shape[:-2] == WV.shape[:-2]
+        if not (alike and 2 <= WQ.ndim <= 4 and WV.shape[-1:] == WQ.shape[-1:] and WQ.numel()):
             raise UserError(
                 f"WQ, WK, WV have shapes {tuple(WQ.shape)}, {tuple(WK.shape)}, {tuple(WV.shape)};"
                 " qkv takes (d', d), (heads, d', d) or (draws, heads, d', d) alike for all three"

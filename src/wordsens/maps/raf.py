@@ -22,7 +22,7 @@ class RandomAttentionFeatures(AttentionMap):
     normalization: Normalization = Softmax()
 
     def __init__(self, W: torch.Tensor) -> None:
-        if W.ndim not in (2, 3) or W.shape[-1] != W.shape[-2]:
+        if W.ndim not in (2, 3) or W.shape[-1] != W.shape[-2] or not W.numel():
             raise UserError(f"W has shape {tuple(W.shape)}; {self.name} takes (d, d) or (T, d, d)")
         self.batch = W.shape[0] if W.ndim == 3 else None
         self.dtype, self.device = W.dtype, W.device
@@ -54,5 +54,5 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     name = "relu_raf"
     title = "Random attention with ReLU (ReLU-RAF)"
     short = "ReLU-RAF"
-    effort = Effort(starts=24, anneal=40, steps=120)  # along ridges the best start shows late
+    effort = Effort(starts=72, anneal=0, steps=140)  # exploring and refining (search.momentum)
     normalization: Normalization = ReLU()

@@ -47,6 +47,12 @@ class DeepRandomFeatures(FeatureMap):
         self, layers: Sequence[GaussianMatrix], phi: Activation, *, batched: bool = False
     ) -> None:
         self.layers, self.phi = list(layers), phi
+        for level, (V, below) in enumerate(zip(layers[1:], layers, strict=False), start=2):
+            if V.columns != below.rows or V.batch != below.batch:
+                raise UserError(
+                    f"weights V{level} are {V.rows}×{V.columns} and V{level - 1} "
+                    f"{below.rows}×{below.columns}; every layer takes what the one below gives"
+                )
         self.chosen = MapOptions(layers[-1].rows, len(self.layers), phi.name)
         self.batch = layers[0].batch if batched else None
         self.dtype, self.device = layers[0].dtype, layers[0].device
@@ -128,7 +134,13 @@ class DeepRandomFeatures(FeatureMap):
         device: torch.device | str = "cpu",
     ) -> DeepRandomFeatures:
         """Given V1 … VL, each (k, m) or (T, k, m)."""
-        given = cls.taken(weights, cls._layer_names(weights), dtype, device)
+        names = cls._layer_names(weights)
+        given = cls.taken(weights, names, dtype, device)
+        for name, V in zip(names, given, strict=True):
+            if V.ndim not in (2, 3) or 0 in V.shape:
+                raise UserError(
+                    f"weights {name} have shape {tuple(V.shape)}; allowed are (k, m) and (T, k, m)"
+                )
         layers = [DenseGaussian(V.reshape(-1, *V.shape[-2:])) for V in given]
         return cls(layers, activation(options.activation))
 
@@ -188,7 +200,7 @@ class DeepRandomFeatures(FeatureMap):
         ]
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
-        """φ(X), (..., n, d) → (..., k)."""
+        """φ(X), (..., n, d) → (..., k); differentiable in X."""
         X = self.cast(X)
         lead = X.shape[:-2]
         h = X.reshape(self.batch or 1, -1, X.shape[-2] * X.shape[-1])

@@ -77,7 +77,7 @@ def declared() -> dict[str, type[FeatureMap]]:
 def map_class(name: str) -> type[FeatureMap]:
     """The map of that name; ``UserError`` names the known ones."""
     known = declared()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise UserError(f"map {name!r} is not known; choose one of {', '.join(known)}")
     return known[name]
 

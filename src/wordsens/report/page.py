@@ -51,7 +51,7 @@ def page(
 def _layers(table: pd.DataFrame) -> Iterator[str]:
     yield "## Layer by layer"
     yield ""
-    texts = table["trial"].nunique()
+    texts = int(table.groupby("n")["sample"].nunique().max())
     yield (
         "The largest relative change of a layer's hidden states that a search by gradient found "
         "when the first word moves by at most its own length, ‖Δ‖ ≤ ‖x_i‖, behind the embedding "
@@ -142,7 +142,8 @@ def _vocabulary(table: pd.DataFrame) -> Iterator[str]:
     yield "|--:|--:|--:|--:|--:|"
     names = ["continuous", "first", "sup", "sup_in_ball"]
     for n, row in table.groupby("n")[names].mean().iterrows():
-        yield f"| {n} | " + " | ".join(f"{row[name]:.3f}" for name in names) + " |"
+        cells = ["–" if row[name] != row[name] else f"{row[name]:.3f}" for name in names]
+        yield f"| {n} | " + " | ".join(cells) + " |"
 
 
 def _plain(text: Any, keep: str = "") -> str:

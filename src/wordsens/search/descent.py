@@ -6,6 +6,7 @@ archive, and leaves there what it found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -20,6 +21,7 @@ BOLD, CAREFUL = 4.0, 0.2  # longest gradient step, in radii
 BATCH = 96  # candidates evaluated at once
 STRIDES = (0.01, 0.03, 0.1)  # first steps of ``settle``, in radii
 SETTLING = 100  # steps of one round of ``settle``
+MOMENTUM = 0.8  # of these steps
 
 
 def descend(
@@ -141,7 +143,7 @@ def _descend(
 
 
 def settle(problem: Problem, archive: Archive, terms: Terms, steps: int = SETTLING) -> int:
-    """Projected subgradient steps of a fixed length that falls to zero, from the best points.
+    """Projected subgradient steps with momentum, of falling length, from the best points.
 
     A ReLU map has kinks, along which spectral gradients stall and short steps zigzag down (Shor,
     Minimization Methods for Non-Differentiable Functions, 1985).  Every goal of the archive goes
@@ -151,12 +153,15 @@ def settle(problem: Problem, archive: Archive, terms: Terms, steps: int = SETTLI
     labels = archive.label.repeat(1, len(STRIDES))
     strides = torch.tensor(STRIDES, dtype=delta.dtype, device=delta.device) * problem.view.radius
     strides = strides.repeat_interleave(archive.delta.shape[1])[:, None, None]
+    moving = torch.zeros_like(delta)
     for step in range(steps):
         q, pull = problem.functionals(delta)
         archive.see(q, delta, labels)
         reached(step, steps)
         downhill = normalize(pull(problem.value(q, terms)[1]), dim=-1)
-        delta = problem.ball(delta - (1 - step / steps) * strides * downhill)
+        moving = MOMENTUM * moving + downhill
+        fall = 0.5 * (1 + math.cos(math.pi * step / steps))
+        delta = problem.ball(delta - fall * strides * moving)
     return steps
 
 

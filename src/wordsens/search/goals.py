@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from wordsens.arguments import real_number
 from wordsens.errors import UserError
 from wordsens.perturbation import OneTokenView
 
@@ -120,9 +121,9 @@ class Goal:
 
 def parse_goal(loss: str, penalty: float = 0.0) -> Goal:
     """The goal a user names; ``UserError`` says which exist."""
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise UserError(f"loss {loss!r} is not known; choose one of {', '.join(LOSSES)}")
-    if not (penalty >= 0 and penalty < float("inf")):
+    if real_number("penalty", penalty) < 0:
         raise UserError(f"penalty = {penalty} must be a number of at least 0")
     return Goal(loss, float(penalty))
 

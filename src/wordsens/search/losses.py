@@ -7,6 +7,7 @@ the value of every other there (see ``goals``), and each is polished from the be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch.nn.functional import normalize
@@ -20,6 +21,7 @@ from wordsens.search.descent import SETTLING, STRIDES, descend, published, settl
 from wordsens.search.goals import Archive, FoundLosses, Goal, Neighbourhood, Problem
 
 METHODS = ("spectral", "published", "thorough")
+TOGETHER = 4  # goals that learn enough from each other
 NEAR = 0.3  # distance, in radii, of the points polished beside the best; its square next, …
 
 
@@ -49,6 +51,8 @@ def search_losses(
     problem = Problem(view, around)
     if effort.starts < 1:
         raise UserError(f"starts = {effort.starts} must be at least 1")
+    # goals learn from each other's points; few of them look around more instead
+    effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
     kept = problem.terms(goals)
     if method == "published":
         value, delta = published(problem, kept, schedule)
@@ -141,5 +145,8 @@ def _starts(
         [s.child("starts").normal(1, rest, *tail, dtype=zero.dtype) for s in streams]
     ).to(zero.device)
     directions = torch.cat([*(direction for _, direction in known), random], 2)
-    names = ["zero", *(name for name, _ in known), *["random"] * rest]
+    names = [*(name for name, _ in known), *["random"] * rest]
+    beside = view.neighbours(directions) if directions.shape[2] else []
+    names = ["zero", *names * (1 + len(beside))]
+    directions = torch.cat([directions, *beside], 2)
     return torch.cat([zero, view.radius * normalize(directions, dim=-1)], 2), names

@@ -6,12 +6,12 @@ import torch
 
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import reached
-from wordsens.search.ascent import Found
+from wordsens.search.maximum import Maximum, at
 
 
 def published_ascent(
     view: OneTokenView, noise: torch.Tensor, *, rate: float, steps: int, features: int
-) -> Found:
+) -> Maximum:
     """Ascend ‖φ(X^I(Δ)) − φ(X)‖ / √p by projected gradient steps, as the authors' scripts do.
 
     ``noise`` (T, P, S, m, d) standard normal; starts are x + 0.1 noise.  ``rate`` is 100 with
@@ -27,14 +27,12 @@ def published_ascent(
         delta = _into_ball(delta + rate * slope, view.radius)
         reached(step, steps)
     value, _ = view.value_and_grad(centre + delta)
-    winner = value.argmax(-1)
-    at = winner[..., None]
-    best = at[..., None, None].expand(*at.shape, *delta.shape[-2:])
-    return Found(
-        value=value.gather(-1, at)[..., 0],
-        delta=delta.gather(2, best)[:, :, 0],
-        winner=winner,
-        steps=torch.full_like(winner, steps),
+    best = value.argmax(-1, keepdim=True)
+    return Maximum(
+        value=at(value, best)[..., 0],
+        delta=at(delta, best)[:, :, 0],
+        start=best[..., 0],
+        steps=torch.full_like(best[..., 0], steps),
         finals=value,
     )
 

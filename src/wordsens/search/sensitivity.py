@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wordsens.arguments import real_number
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.declaration import Effort
-from wordsens.perturbation import OneTokenView
-from wordsens.progress import portion
 from wordsens.randomness import Stream
-from wordsens.search.ascent import Found, climb
-from wordsens.search.published import published_ascent
+from wordsens.search.maximum import Maximum
+from wordsens.search.supremum import Suprema
+from wordsens.search.supremum import search as search_sets
+from wordsens.tidy import Tidy, several
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Positions = str | Sequence[int] | Sequence[Sequence[int]]
 
 
-@dataclass(frozen=True)
-class Searched:
-    """What a search of all sets of a view found: bounds and norms (T, P), the starts' names."""
-
-    found: Found
-    bounds: torch.Tensor
-    norms: torch.Tensor
-    names: list[str]
-
-
-@dataclass(frozen=True)
-class Sensitivity:
+@dataclass(frozen=True, repr=False)
+class Sensitivity(Tidy):
     """What a search found: for one sample plain numbers, for T samples tensors with a first axis T.
 
     sup       the largest ‖φ(X^I(Δ)) − φ(X)‖ / ‖φ(X)‖ found, a lower bound on (4); NaN for φ(X) = 0
@@ -43,6 +36,7 @@ class Sensitivity:
     spread    (max − min)/max over the starts that climbed to the end there; NaN where one did
     norm      ‖φ(X)‖
     by_position, bound_by_position, positions   sup, bound and the sets tried, (P,) and (P, m)
+    about     map, d, n, depth and the number of changed words, as in a workflow's tables
     """
 
     sup: Any
@@ -56,6 +50,35 @@ class Sensitivity:
     by_position: torch.Tensor
     bound_by_position: torch.Tensor
     positions: torch.Tensor
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        trials, sets = self.by_position.reshape(-1, len(self.positions)).shape
+        where = f"best of {sets} positions" if sets > 1 else f"position {several(self.position)}"
+        many = f"{trials} samples, " if trials > 1 else ""
+        bound = several(self.bound)
+        return (
+            f"{many}sup {several(self.sup)}, {'no bound' if bound == 'nan' else f'bound {bound}'}, "
+            f"{where}"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per sample, or per sample and position where several were searched."""
+        import pandas as pd
+
+        every = self.by_position.reshape(-1, len(self.positions)).cpu().numpy()
+        trials, sets = every.shape
+        one = [self.start] if isinstance(self.start, str) else list(self.start)
+        values: dict[str, Any] = {"trial": range(trials), "winner": one}
+        for name in ("sup", "bound", "norm", "spread", "steps", "position"):
+            values[name] = torch.as_tensor(getattr(self, name)).reshape(-1).cpu().numpy()
+        table = pd.DataFrame({**self.about, **values})
+        if sets == 1:
+            return table
+        table = table.rename(columns={"position": "best_position"})
+        table = table.loc[table.index.repeat(sets)].reset_index(drop=True)
+        first = self.positions[:, 0].cpu().tolist()
+        return table.assign(position=first * trials, sup_at_position=every.reshape(-1))
 
 
 def word_sensitivity(
@@ -67,21 +90,30 @@ def word_sensitivity(
     seed: int = 0,
     starts: int | None = None,
     steps: int | None = None,
-    method: str = "power",
+    search: str = "power",
     reach: float = 1.0,
 ) -> Sensitivity:
     """The supremum (4) over ``positions`` and ‖Δ‖ ≤ √d, searched from several starts.
 
     X (n, d), or (T, n, d) with a map per sample or, for attention, one for all.  ``positions`` is
     "first", "all", "random:r", a list of positions, or a list of sets of positions; with ``words``
-    = m every set holds m words.  ``method`` is "power" or "published" (the authors' projected
+    = m every set holds m words.  ``search`` is "power" or "published" (the authors' projected
     gradient).  ``reach`` scales the balls' radius.  Raises ``UserError`` for bad arguments.
+
+    >>> import torch, wordsens
+    >>> X = torch.randn(8, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> X *= 16**0.5 / X.norm(dim=1, keepdim=True)
+    >>> found = wordsens.word_sensitivity(wordsens.build_map("raf", d=16, seed=0), X)
+    >>> 0 < found.sup < found.bound
+    True
     """
-    if not 0 < reach < math.inf:
+    if not real_number("reach", reach) > 0:
         raise UserError(f"reach = {reach} must be a positive number")
-    if method == "published" and steps is not None:
-        raise UserError("steps are fixed by method published; leave them out, or method")
-    X = map.cast(X)
+    if not isinstance(map, FeatureMap):
+        raise UserError(f"map = {map!r} is no feature map; make one with build_map")
+    if search == "published" and steps is not None:
+        raise UserError("steps are fixed by search published; leave them out, or search")
+    X = map.cast(X, graph=False)
     if X.ndim > 3:
         raise UserError(f"X has shape {tuple(X.shape)}; allowed are (n, d) and (T, n, d)")
     single = X.ndim == 2
@@ -96,73 +128,20 @@ def word_sensitivity(
     for group in groups:
         view = map.view(samples, group)
         view.reach = reach
-        parts.append(search(map, view, group, streams, effort, n, method))
-    return summarise(parts, sets, single)
+        parts.append(search_sets(map, view, group, streams, effort, n, search))
+    about = {"map": map.name, "d": d, "n": n, "depth": map.chosen.depth, "words": sets.shape[1]}
+    return replace(summarise(parts, sets, single), about=about)
 
 
-def search(
-    map: FeatureMap | type[FeatureMap],
-    view: OneTokenView,
-    sets: torch.Tensor,
-    streams: Sequence[Stream],
-    effort: Effort,
-    n: int,
-    method: str = "power",
-) -> Searched:
-    """Search all position sets of a view, as many at once as memory allows."""
-    if method not in ("power", "published"):
-        raise UserError(f"search method {method!r} is not known; choose power or published")
-    count, m = sets.shape
-    at_once = view.sets_at_once(effort.starts) or count
-    founds, bounds, norms, names = [], [], [], []
-    for first in range(0, count, at_once):
-        part = view if at_once >= count else view.select(slice(first, first + at_once))
-        chosen = sets[first : first + at_once]
-        d = part.tokens.shape[-1]
-        noise = torch.stack(
-            [
-                torch.stack(
-                    [
-                        stream.child("starts", words=words).normal(
-                            effort.starts, m, d, dtype=part.tokens.dtype
-                        )
-                        for words in chosen.tolist()
-                    ]
-                )
-                for stream in streams
-            ]
-        ).to(part.tokens.device)
-        with portion(len(chosen) / count):
-            if method == "published":
-                rate, steps = map.published_schedule(n)
-                size = part.features(part.tokens[:, :, None]).flatten(3).shape[-1]
-                found = published_ascent(part, noise, rate=rate, steps=steps, features=size)
-                names = ["random"] * effort.starts
-            else:
-                starting, names = starting_points(part, noise)
-                found = climb(
-                    part, starting, anneal=effort.anneal, steps=effort.steps, halve=effort.halve
-                )
-            founds.append(found)
-            bounds.append(part.bound())
-        norms.append(part.norm)
-    joined = Found(
-        *(torch.cat(x, 1) for x in zip(*(vars(f).values() for f in founds), strict=True))
-    )
-    return Searched(joined, torch.cat(bounds, 1), torch.cat(norms, 1), names)
-
-
-def summarise(parts: Sequence[Searched], sets: torch.Tensor, single: bool) -> Sensitivity:
+def summarise(parts: Sequence[Suprema], sets: torch.Tensor, single: bool) -> Sensitivity:
     """The best position of every trial, from the parts of a search."""
     names = parts[0].names
-    found = Found(
-        *(torch.cat(x, 1) for x in zip(*(vars(p.found).values() for p in parts), strict=True))
-    )
+    found = Maximum.joined([part.maximum for part in parts])
     bound = torch.cat([part.bounds for part in parts], 1)
-    norm = torch.cat([part.norms for part in parts], 1)
+    norm = torch.cat([part.norms for part in parts], 1).double()
     some = norm > 0  # where φ(X) = 0 nothing is a share of it
     by_position = torch.where(some, found.value.sqrt() / norm, torch.nan)
-    bounds = torch.where(some, bound / norm, torch.nan)
+    bounds = torch.where(some, bound.double() / norm, torch.nan)
     best = by_position.nan_to_num(nan=-1.0).argmax(1)
     trial = torch.arange(len(best), device=best.device)
     finals = found.finals[trial, best].sqrt()
@@ -177,7 +156,7 @@ def summarise(parts: Sequence[Searched], sets: torch.Tensor, single: bool) -> Se
         bound=torch.where(whole, torch.nan, bounds.amax(1)),
         delta=delta[:, 0] if sets.shape[1] == 1 else delta,
         position=sets[best, 0],
-        start=[names[i] for i in found.winner[trial, best].tolist()],
+        start=[names[i] for i in found.start[trial, best].tolist()],
         steps=found.steps[trial, best],
         spread=spread,
         norm=norm[trial, best],
@@ -209,7 +188,7 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
     """
     if not 1 <= whole_number("words", words) <= n:
         raise UserError(f"words = {words} must lie between 1 and n = {n}")
-    groups = n // words
+    groups, words = n // words, int(words)
     if isinstance(positions, str):
         kind, _, amount = positions.partition(":")
         if kind == "first" and not amount:
@@ -246,12 +225,3 @@ def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None =
     if steps is not None:
         effort = replace(effort, steps=steps)
     return effort if starts is None else replace(effort, starts=starts)
-
-
-def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
-    """The view's own directions and random ones, half of each at most, S in all."""
-    total = noise.shape[2]
-    known = list(view.directions().items())[: total // 2]
-    random = noise[:, :, : total - len(known)]
-    names = [name for name, _ in known] + ["random"] * random.shape[2]
-    return torch.cat([*(direction for _, direction in known), random], 2), names

@@ -8,20 +8,30 @@ and the largest are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.errors import UserError
+from wordsens.arguments import real_number, real_tensor
+from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap
 from wordsens.progress import reached
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
 from wordsens.search.substitution import AttentionSubstitution, WordByWord
+from wordsens.tidy import Tidy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 10  # substitutions listed where nothing else is asked for
+# A vector so near x_i, in units of ‖x_i‖, is the word's own: encoders keep their words in float32.
+OWN = 1e-5
+NEAR = 1e-2  # below this, ‖e_v‖² − 2⟨e_v, x_i⟩ + ‖x_i‖² has few digits left
+NEAR_PAIRS = 1 << 14  # pairs whose difference is taken at a time
 
 
 @dataclass(frozen=True)
@@ -41,17 +51,20 @@ class Substitutions:
         return len(self.change)
 
 
-@dataclass(frozen=True)
-class VocabularySensitivity:
-    """What all substitutions of one sample do.
+@dataclass(frozen=True, repr=False)
+class VocabularySensitivity(Tidy):
+    """What all substitutions of one sample do; a word is no substitute for itself.
 
     top           the largest changes over all positions and words
     top_in_ball   the largest among ‖e_v − x_i‖ ≤ √d; empty where no word is that near
     positions     the positions i tried, (P,)
     best          the largest change at every position, one entry each
     best_in_ball  the same inside the ball; change NaN at the word −1 where no word is that near
-    change        every relative change, (P, V); None where only the top was asked for
-    norm          ‖φ(X)‖
+    change        every relative change, (P, V), 0 for the text's own word; None where only the
+                  top was asked for
+    norm          ‖φ(X)‖; every change is NaN where it is 0
+    about         map, d and n, as in a workflow's tables
+    pieces        the words, where ``wordsens.vocabulary`` gave them
     """
 
     top: Substitutions
@@ -61,11 +74,44 @@ class VocabularySensitivity:
     best_in_ball: Substitutions
     change: torch.Tensor | None
     norm: float
+    about: Mapping[str, Any] = field(default_factory=dict)
+    pieces: Sequence[str] | None = None
+
+    def summary(self) -> str:
+        inside = (
+            "none inside the ball"
+            if math.isnan(self.sup_in_ball)
+            else (f"{self.sup_in_ball:.4g} inside the ball")
+        )
+        return f"sup {self.sup:.4g}, {inside}, {len(self.positions)} positions"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The sample's measures, as a row of a workflow's table."""
+        import pandas as pd
+
+        measures = {"sup": self.sup, "sup_in_ball": self.sup_in_ball}
+        for name, best in {"first": self.best, "first_in_ball": self.best_in_ball}.items():
+            measures[name] = float(best.change[0])
+        row = {"study": "", "vectors": "static", "trial": 0, **self.about, **measures}
+        return pd.DataFrame([{**row, "continuous": float("nan"), "norm": self.norm}])
+
+    def words(self) -> pd.DataFrame:
+        """The largest substitutions, one a row: position, word, change and distance."""
+        import pandas as pd
+
+        frames = []
+        for name in ("top", "top_in_ball"):
+            found = getattr(self, name)
+            columns = {key: value.cpu().tolist() for key, value in vars(found).items()}
+            if self.pieces is not None:
+                columns["piece"] = [self.pieces[row] for row in columns["word"]]
+            frames.append(pd.DataFrame({"list": name, **columns}))
+        return pd.concat(frames, ignore_index=True)
 
     @property
     def sup(self) -> float:
-        """The largest change over all positions and words, exactly."""
-        return float(self.top.change[0])
+        """The largest change over all positions and words, exactly; NaN without other words."""
+        return float(self.top.change[0]) if len(self.top) else float("nan")
 
     @property
     def sup_in_ball(self) -> float:
@@ -85,20 +131,35 @@ def vocabulary_sensitivity(
 ) -> VocabularySensitivity:
     """The relative change of φ(X) for every substitution x_i → e_v, exact, nothing searched.
 
-    X (n, d).  ``vocabulary`` holds the word vectors e_v (V, d), which are taken as they are, or is
-    a function i ↦ (V, d) for vectors that depend on the position.  ``positions`` is as in
-    ``word_sensitivity``.  With ``top`` = k only the k largest changes are kept, without it all
-    (P, V) as well.  ``reach`` scales the ball that ``top_in_ball`` is restricted to.
+    X (n, d). ``vocabulary`` holds the word vectors e_v (V, d), which are taken as they are, is
+    what ``wordsens.vocabulary`` gives, or is a function i ↦ (V, d) for vectors that depend on the
+    position. ``positions`` is as in ``word_sensitivity``. A word at x_i itself (to 10⁻⁵ of its
+    length) changes nothing and is not listed. With ``top`` = k only the k largest changes are
+    kept, without it all (P, V) as well. ``reach`` scales the ball that ``top_in_ball`` is
+    restricted to.
 
     Attention maps cost O(P n V) in matrix products, and O(n d V) besides; memory beyond X, its
     n × n scores and the result is bounded.  Other maps are evaluated word by word.  Raises
     ``UserError`` for arguments that do not fit.
+
+    >>> import torch, wordsens
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> X, E = torch.randn(5, 16, generator=generator), torch.randn(40, 16, generator=generator)
+    >>> found = wordsens.vocabulary_sensitivity(wordsens.build_map("raf", d=16), X, E)
+    >>> tuple(found.change.shape), bool(found.change.max() == found.sup)
+    ((5, 40), True)
     """
-    X = map.cast(X)
+    if not isinstance(map, FeatureMap):
+        raise UserError(f"map = {map!r} is no feature map; make one with build_map")
+    pieces = getattr(vocabulary, "pieces", None)
+    vocabulary = getattr(vocabulary, "vectors", vocabulary)
+    X = map.cast(X, graph=False)
     if X.ndim != 2:
         raise UserError(f"X has shape {tuple(X.shape)}; vocabulary_sensitivity takes (n, d)")
-    if top is not None and top < 1:
-        raise UserError(f"top = {top} must be at least 1")
+    if top is not None:
+        top = whole_number("top", top)
+    if not real_number("reach", reach) > 0:
+        raise UserError(f"reach = {reach} must be a positive number")
     sets = chosen_sets(positions, 1, len(X), Stream(seed, "positions")).to(X.device)
     state = map.attention(X)
     source = WordByWord(map, X) if state is None else AttentionSubstitution(state)
@@ -115,18 +176,29 @@ def vocabulary_sensitivity(
             keeper.add(rows, at, squares(moved), moved, len(vectors))
             done = first + len(chosen[rows]) * (at + len(part)) / len(vectors)
             reached(done, len(chosen))
-    return keeper.result()
+    about = {"map": map.name, "d": X.shape[1], "n": len(X)}
+    return replace(keeper.result(), about=about, pieces=pieces)
 
 
 def _checked(vectors: Any, X: torch.Tensor) -> torch.Tensor:
     """Word vectors that fit the sample, where they are."""
-    words = torch.as_tensor(vectors)
+    words = real_tensor("vocabulary", vectors)
     if words.ndim != 2 or words.shape[1] != X.shape[1] or not len(words):
         raise UserError(
             f"vocabulary has shape {tuple(words.shape)}; for X {tuple(X.shape)} it must be "
             f"(V, {X.shape[1]}) with at least one word"
         )
     return words
+
+
+def squared_distances(own: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """‖e_v − x_i‖² (P, V) for x (P, d) and e (V, d): by products, and by differences where near."""
+    length = (own**2).sum(-1, keepdim=True)
+    away = (words**2).sum(-1) - 2 * own @ words.T + length
+    rows, columns = (away <= NEAR**2 * length).nonzero(as_tuple=True)
+    for i, v in zip(rows.split(NEAR_PAIRS), columns.split(NEAR_PAIRS), strict=True):
+        away[i, v] = ((own[i] - words[v]) ** 2).sum(-1)
+    return away
 
 
 def _parts(vectors: torch.Tensor, size: int) -> Iterator[tuple[int, torch.Tensor]]:
@@ -148,7 +220,10 @@ class _Keeper:
         top: int | None,
         reach: float,
     ) -> None:
-        self.X, self.positions, self.norm = X, positions, norm
+        self.X, self.positions = X, positions
+        self.norm = torch.where(
+            norm > 0, norm, torch.nan
+        )  # where φ(X) = 0 nothing is a share of it
         self.count, self.whole = top or SHOWN, top is None
         self.limit = reach**2 * X.shape[1]
         self.change: torch.Tensor | None = None
@@ -162,14 +237,16 @@ class _Keeper:
     ) -> None:
         """Squares (P, V) of the positions ``rows`` and the words from ``at`` on, of ``total``."""
         own = self.X[self.positions[rows]]
-        away = (words**2).sum(-1) - 2 * own @ words.T + (own**2).sum(-1, keepdim=True)
-        squares = squares.clamp_min(0)
+        away = squared_distances(own, words)
+        same = away <= OWN**2 * (own**2).sum(-1, keepdim=True)
+        squares = squares.clamp_min(0).masked_fill(same, 0)
         if self.whole:
             if self.change is None:
                 self.change = squares.new_empty(len(self.positions), total)
             self.change[rows, at : at + len(words)] = squares.sqrt() / self.norm
-        inside = torch.where(away <= self.limit, squares, -1)
-        for which, values in enumerate((squares, inside)):
+        others = squares.masked_fill(same, -1)
+        inside = torch.where(away <= self.limit, others, -1)
+        for which, values in enumerate((others, inside)):
             size = min(self.count, values.numel())
             value, index = values.flatten().topk(size)
             row, word = index // len(words), index % len(words)
@@ -190,7 +267,7 @@ class _Keeper:
             tops.append(joined.at(order[joined.square[order] >= 0]))
         top, near, best, best_near = (self._substitutions(x) for x in (*tops, *self.bests))
         return VocabularySensitivity(
-            top, near, self.positions, best, best_near, self.change, float(self.norm)
+            top, near, self.positions, best, best_near, self.change, float(self.norm.nan_to_num())
         )
 
     def _substitutions(self, found: _Found) -> Substitutions:

@@ -22,6 +22,14 @@ BUILT_IN = (
     "attraction",
     "attention",
     "prompts",
+    "robustness",
+    "text_robustness",
+    "attack",
+    "conditioning",
+    "flow",
+    "boolean_random",
+    "boolean_volume",
+    "boolean_trained",
 )
 _known: dict[str, type[Study]] = {}
 

@@ -48,6 +48,7 @@ class Study:
     category   the heading of its figures in the report
     figures    kinds of figure, each a module of the folder ``figures``: name -> what it does
     pages      what its table rule writes beside the CSV: name -> path, {} being the entry
+    target     a rule that makes all figures of its kinds, those marked default: false too
     minutes    running time to ask a cluster for, of a cell or of the single table
     group      what the cells' Slurm group is called, if any
     gpu        whether a card helps
@@ -61,6 +62,7 @@ class Study:
     category: ClassVar[str] = ""
     figures: ClassVar[Mapping[str, str]] = {}
     pages: ClassVar[Mapping[str, str]] = {}
+    target: ClassVar[str | None] = None
     minutes: ClassVar[int] = 60
     group: ClassVar[str | None] = "cells"
     gpu: ClassVar[bool] = True

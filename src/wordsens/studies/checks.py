@@ -34,3 +34,6 @@ class Checks(Protocol):
 
     def positions(self, key: Key, entry: dict[str, Any]) -> None:
         """The positions asked for exist at every n."""
+
+    def layers(self, key: Key, entry: dict[str, Any]) -> None:
+        """Layers and lengths that the user's own encoder has."""

@@ -19,6 +19,7 @@ def balanced(rows: torch.Tensor) -> torch.Tensor:
     r, d = rows.shape[1:]
     gram = rows @ rows.mT if r <= d else rows.mT @ rows
     ridge = 0.01 * torch.linalg.matrix_norm(gram, ord=torch.inf)[:, None, None]
+    ridge = torch.where(ridge > 0, ridge, 1)  # no score moves: the direction is 0
     gram = gram + ridge * torch.eye(min(r, d), dtype=rows.dtype, device=rows.device)
     ones = rows.new_ones(rows.shape[0], r, 1)
     if r <= d:

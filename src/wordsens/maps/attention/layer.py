@@ -8,6 +8,8 @@ the identity; QKV (2) has all three.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.maps.attention.normalization import Normalization
@@ -16,21 +18,31 @@ from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
+SMALL = 5_000  # n·d of small problems
+
 
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=24, anneal=50, steps=50, halve=8)
+    effort = Effort(starts=24, anneal=50, steps=50, halve=4)
     normalization: Normalization
     query: Projection
     key: Projection
     value: Projection
 
     @classmethod
+    def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
+        # where words share a mean in few dimensions, annealing leads all starts astray: there more
+        # plain ones say more than a slow annealing, which large problems need
+        if cls.normalization.kinks or n * d > SMALL:
+            return cls.effort
+        return replace(cls.effort, starts=64, anneal=20)
+
+    @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
         if not cls.normalization.kinks:
             return super().loss_effort_for(n, d)
-        small = 5_000 // (n * d)
+        small = SMALL // (n * d)
         beside, rounds = max(2, min(10, small)), 4 if small else 1
         # rows come and go with the signs of their scores
         return LossEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
@@ -40,7 +52,7 @@ class AttentionMap(FeatureMap):
         return n * n * options.heads
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
-        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension)."""
+        """φ(X) (2), (3): (..., n, d) → (..., n, heads · value dimension); differentiable in X."""
         X = self.cast(X)
         if self.batch is None or X.ndim == 3:
             out = self.state(X.reshape(-1, *X.shape[-2:])).output

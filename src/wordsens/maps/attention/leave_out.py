@@ -8,6 +8,9 @@ recomputed over the other keys.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from wordsens.deferred import torch
 from wordsens.kernels.constants import AttentionConstants
 from wordsens.maps.attention.state import AttentionState
@@ -52,6 +55,17 @@ def leave_out(state: AttentionState, sets: torch.Tensor) -> AttentionConstants:
         surplus=surplus,
         normalization=state.normalization.name,
     )
+
+
+def in_float64(constants: AttentionConstants) -> AttentionConstants:
+    """The same numbers in float64, and what is a function of them computed anew."""
+    wide: dict[str, Any] = {
+        name: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        for name, x in vars(constants).items()
+    }
+    c = AttentionConstants(**wide)
+    rr, ro, oo = _products(c.output, c.own_values, c.share, c.gain, c.heavy, c.surplus)
+    return replace(c, rr=rr, ro=ro, oo=oo)
 
 
 def _exactly(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from wordsens.deferred import torch
+from wordsens.errors import UserError
 from wordsens.maps.attention.normalization import Normalization
 
 
@@ -40,6 +42,15 @@ class AttentionState:
     summary: torch.Tensor
     output: torch.Tensor
 
+    def in_float64(self) -> AttentionState:
+        """The same numbers in float64; scores and weights, which are n × n, stay as they are."""
+        wide: dict[str, Any] = {
+            name: x.double() if isinstance(x, torch.Tensor) else _wide(x)
+            for name, x in vars(self).items()
+            if name not in ("scores", "weights", "normalization")
+        }
+        return replace(self, **wide)
+
     @classmethod
     def of(
         cls,
@@ -52,11 +63,31 @@ class AttentionState:
         tokens = X[:, None]
         queries, keys, values = query(tokens), key(tokens), value(tokens)
         scores = queries @ keys.mT
+        if not scores.isfinite().all():
+            raise UserError("the attention scores of this map overflow; scale X or W down")
         weights, summary = normalization.attend(scores)
         parts = (queries, keys, values, scores, weights, summary, weights @ values)
         return cls(query, key, value, normalization, X, *parts)
+
+    def trials(self, index: list[int]) -> AttentionState:
+        """Some of the samples."""
+        chosen: dict[str, Any] = {
+            name: x[index] if isinstance(x, torch.Tensor) else _some(x, index)
+            for name, x in vars(self).items()
+            if name != "normalization"
+        }
+        return replace(self, **chosen)
 
     def token_rows(self) -> torch.Tensor:
         """Mᵀ query(x_j) for the key projection M of every head, (T, H n, d)."""
         matrix = self.key.matrix
         return (self.queries if matrix is None else self.queries @ matrix).flatten(1, 2)
+
+
+def _wide(projection: Projection) -> Projection:
+    return projection if projection.matrix is None else Projection(projection.matrix.double())
+
+
+def _some(projection: Projection, index: list[int]) -> Projection:
+    matrix = projection.matrix
+    return projection if matrix is None or len(matrix) == 1 else Projection(matrix[index])

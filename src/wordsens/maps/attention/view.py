@@ -12,14 +12,16 @@ products.  ``kernels.attention`` says what F and ∇F are made of, and names the
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from wordsens.deferred import torch
 from wordsens.kernels import attention
 from wordsens.maps.attention.bound import softmax_bound
 from wordsens.maps.attention.directions import named_directions
-from wordsens.maps.attention.leave_out import leave_out
+from wordsens.maps.attention.leave_out import in_float64, leave_out
 from wordsens.maps.attention.normalization import Softmax
+from wordsens.maps.attention.silence import silenced
 from wordsens.maps.attention.state import AttentionState
 from wordsens.perturbation import OneTokenView, Pullback
 
@@ -35,12 +37,48 @@ class AttentionView(OneTokenView):
 
     def __init__(self, state: AttentionState, sets: torch.Tensor) -> None:
         self.state, self.sets = state, sets
+        self.kinked = state.normalization.kinks
         self.tokens = state.X[:, sets]  # (T, P, m, d)
         total = torch.linalg.vector_norm(state.output, dim=(1, 2, 3))
         self.norm = total[:, None].expand(-1, len(sets))
         self.constants = leave_out(state, sets)
 
+    source: AttentionView | None = None  # of a view in float64: the view that it was made of
+
+    def precise(self) -> AttentionView:
+        if self.state.X.dtype == torch.float64:
+            return self
+        view = copy.copy(self)
+        view.source = self
+        view.state, view.constants = self.state.in_float64(), in_float64(self.constants)
+        view.tokens = self.tokens.double()
+        return view
+
+    def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
+        trials, heads, n, e = self.state.values.shape
+        at_once = max(1, WORKING_BYTES // (8 * 8 * trials * heads * n * e))
+        if at_once >= len(self.sets):
+            return super().squared_change(delta)
+        parts = [slice(i, i + at_once) for i in range(0, len(self.sets), at_once)]
+        return torch.cat([self.select(p).squared_change(delta[:, p]) for p in parts], 1)
+
+    def neighbours(self, u: torch.Tensor) -> list[torch.Tensor]:
+        if not self.kinked:
+            return []
+        u = torch.nn.functional.normalize(u, dim=-1)
+        several = ((u, False), (-u, True))  # −u, so that random starts stay independent
+        return [silenced(self.state, self.sets, x, self.radius, but_one=one) for x, one in several]
+
+    def trials(self, index: list[int]) -> AttentionView:
+        chosen = AttentionView(self.state.trials(index), self.sets)
+        chosen.reach = self.reach
+        return chosen
+
     def select(self, positions: slice) -> AttentionView:
+        if self.source is not None:
+            narrowed = self.source.select(positions)
+            narrowed.reach = self.reach
+            return narrowed.precise()
         chosen = AttentionView(self.state, self.sets[positions])
         chosen.reach = self.reach
         return chosen

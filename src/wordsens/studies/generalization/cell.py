@@ -51,7 +51,7 @@ def run(
     (every pair is searched), tradeoff (limits on γ under which the errors are minimised), and the
     rest.  ``data`` among the inputs is the embeddings file, absent for synthetic Gaussian samples.
 
-    Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual,
+    Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual, digits,
     duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
     where γ is free), value, start, gamma, feature_cosine, feature_alignment, f_delta,
     f_delta_finetuned, f_delta_retrained, err_finetuned, err_retrained, change, and
@@ -100,6 +100,7 @@ def run(
                     "condition": solution.condition,
                     "rank": solution.rank,
                     "residual": solution.residual,
+                    "digits": solution.digits,
                     "duplicates": solution.duplicates,
                     "contradictions": len(solution.contradictions),
                     "seconds": time.perf_counter() - began,

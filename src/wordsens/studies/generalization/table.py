@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MODES = ("finetuned", "retrained")
 PARAMETERS = ("study", "map", "dataset", "d", "n", "N", "width", "activation", "heads", "head_dim")
 BY_TRIAL = ("sample", "f_x", "f_x_retrained", "condition", "rank", "residual", "duplicates")
+LATER = ("digits",)  # which cells of earlier versions lack
 BY_SEARCH = ("loss", "penalty", "limit", "start", "value", "gamma", "change")
 BY_MODE = tuple(f"{name}_{mode}" for name in ("f_delta", "err", "below") for mode in MODES)
 BY_SEARCH_LAST = ("feature_cosine", "feature_alignment", "f_delta")
@@ -41,7 +42,8 @@ def searches_table(paths: Iterable[str | Path]) -> pd.DataFrame:
         trials, searches = arrays["loss"].shape
         parameters = {name: attributes[name] for name in PARAMETERS if name in attributes}
         shared = {"trial": np.repeat(np.arange(trials), searches)}
-        shared |= {name: np.repeat(arrays[name], searches) for name in BY_TRIAL}
+        known = [*BY_TRIAL, *(name for name in LATER if name in arrays)]
+        shared |= {name: np.repeat(arrays[name], searches) for name in known}
         own = {name: arrays[name].reshape(-1) for name in (*BY_SEARCH, *BY_SEARCH_LAST)}
         for mode in MODES:
             measured = {

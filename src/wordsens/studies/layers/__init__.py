@@ -32,4 +32,5 @@ class Layers(Study):
     def check(self, checks: Checks) -> None:
         key = (self.section, self.name)
         checks.positions(key, self.settings)
-        checks.texts(key, self.dataset)
+        if checks.texts(key, self.dataset):
+            checks.layers(key, self.settings)

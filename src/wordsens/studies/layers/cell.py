@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from wordsens.encoders.sensitivity import LayerSensitivity, chosen_layers, searc
 from wordsens.errors import UserError
 from wordsens.progress import portion
 from wordsens.randomness import Stream
+from wordsens.search.auditing import STARTS, STEPS, Audit, audited_trials, compared
 from wordsens.search.sensitivity import chosen_sets
 
 
@@ -52,6 +54,8 @@ def run(
     random = cell["weights"] == "random"
     groups = [[trial] for trial in range(trials)] if random else [list(range(trials))]
     found: list[LayerSensitivity] = []
+    audits: list[Audit] = []
+    judged = audited_trials(trials, cell["audit"], stream)
     seconds: list[float] = []
     for group in groups:
         began = time.perf_counter()
@@ -62,19 +66,16 @@ def run(
             perturb=cell["perturb"],
             device=device,
         )
+        streams = [stream.child("trial", trial=trial) for trial in group]
+        layered = partial(
+            search_layers, model, sets=sets, layers=layers, special_tokens=cell["special_tokens"]
+        )
         with portion(len(group) / trials):
-            found.append(
-                search_layers(
-                    model,
-                    tokens[group],
-                    sets,
-                    layers,
-                    [stream.child("trial", trial=trial) for trial in group],
-                    starts=cell["starts"],
-                    steps=cell["steps"],
-                    special_tokens=cell["special_tokens"],
-                )
-            )
+            effort = {"starts": cell["starts"], "steps": cell["steps"]}
+            found.append(layered(tokens[group], streams=streams, **effort))
+        if judged:
+            chosen = [i for i, trial in enumerate(group) if trial in judged]
+            audits.append(_audit(layered, tokens[group], streams, found[-1].sup, cell, chosen))
         seconds += [(time.perf_counter() - began) / len(group)] * len(group)
 
     def gather(name: str) -> np.ndarray:
@@ -88,6 +89,26 @@ def run(
     arrays["sup_by_position"] = gather("by_position").astype(np.float64)
     arrays["positions"] = np.tile(sets[:, 0].numpy(), (trials, 1))
     arrays |= {"sample": indices, "seconds": np.array(seconds)}
+    for name in ("audited", "excess") if audits else ():
+        arrays[name] = torch.cat([getattr(each, name) for each in audits]).numpy()
     attributes = {key: value for key, value in cell.items() if key not in ("steps", "layers")}
     attributes |= {"steps_allowed": cell["steps"], "depth": encoder.layers, "searched": layers}
     return arrays, attributes
+
+
+def _audit(
+    search: Callable[..., LayerSensitivity],
+    tokens: torch.Tensor,
+    streams: Sequence[Stream],
+    found: torch.Tensor,
+    cell: Mapping[str, Any],
+    chosen: Sequence[int],
+) -> Audit:
+    """The chosen trials of a group, searched again with ten times the effort."""
+
+    def again(some: list[int]) -> torch.Tensor:
+        fresh = [streams[i].child("audit") for i in some]
+        effort = {"starts": STARTS * cell["starts"], "steps": STEPS * cell["steps"]}
+        return search(tokens[some], streams=fresh, **effort).sup
+
+    return compared(found, chosen, again)

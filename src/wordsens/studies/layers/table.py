@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FIRST = ("study", "encoder", "dataset", "weights", "n")
+AUDITED = ("audited", "excess")
 RESULTS = ("sup", "norm", "spread", "position", "steps", "winner")
 
 
@@ -36,6 +37,7 @@ def layers_table(paths: Iterable[str | Path]) -> pd.DataFrame:
         values = {"depth": attributes["depth"], "trial": np.repeat(np.arange(trials), count)}
         values["sample"] = np.repeat(arrays["sample"], count)
         values["layer"] = np.tile(layers, trials)
-        values |= {name: arrays[name].reshape(-1) for name in RESULTS}
+        known = (*RESULTS, *(name for name in AUDITED if name in arrays))
+        values |= {name: arrays[name].reshape(-1) for name in known}
         frames.append(pd.DataFrame(parameters | values))
     return pd.concat(frames, ignore_index=True)

@@ -12,7 +12,9 @@ import torch
 from wordsens.data.samples import draw_samples
 from wordsens.maps import MapOptions, map_class
 from wordsens.progress import portion
-from wordsens.search.sensitivity import chosen_effort, chosen_sets, search, summarise
+from wordsens.search.auditing import audit, audited_trials
+from wordsens.search.sensitivity import chosen_effort, chosen_sets, summarise
+from wordsens.search.supremum import search
 from wordsens.studies.sensitivity.draws import cell_stream
 
 CELL_BYTES = 1 << 30  # what the searches of a map may hold at once, roughly
@@ -43,7 +45,8 @@ def run(
     )
     together = max(1, min(trials, CELL_BYTES // held)) if held else trials
 
-    found, seconds = [], []
+    found, audits, seconds = [], [], []
+    judged = audited_trials(trials, cell["audit"], stream)
     for first in range(0, trials, together):
         began = time.perf_counter()
         chosen = range(first, min(first + together, trials))
@@ -53,6 +56,11 @@ def run(
         with portion(len(chosen) / trials):
             parts = search(cls, view, sets.to(device), streams, effort, n, cell["search"])
         found.append(summarise([parts], sets.to(device), single=False))
+        if judged:
+            again = [t - first for t in judged if t in chosen]
+            sup = found[-1].sup
+            asked = (cls, view, sets.to(device), streams, effort, n)
+            audits.append(audit(*asked, found=sup, chosen=again))
         seconds += [(time.perf_counter() - began) / len(chosen)] * len(chosen)
 
     def gather(name: str) -> np.ndarray:
@@ -68,6 +76,8 @@ def run(
         "steps": gather("steps"),
         "seconds": np.array(seconds),
     }
+    for name in ("audited", "excess") if audits else ():
+        arrays[name] = torch.cat([getattr(each, name) for each in audits]).cpu().numpy()
     if cell["positions"] != "first":
         arrays["sup_by_position"] = gather("by_position").astype(np.float64)
         arrays["positions"] = np.tile(sets[:, 0].cpu().numpy(), (trials, 1))

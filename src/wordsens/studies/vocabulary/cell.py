@@ -21,7 +21,8 @@ from wordsens.data.vocabulary import Vocabulary, open_vocabulary
 from wordsens.maps import FeatureMap, MapOptions, map_class
 from wordsens.progress import portion
 from wordsens.randomness import Stream
-from wordsens.search.sensitivity import Sensitivity, chosen_sets, search, summarise
+from wordsens.search.sensitivity import Sensitivity, chosen_sets, summarise
+from wordsens.search.supremum import search
 from wordsens.search.vocabulary import (
     Substitutions,
     VocabularySensitivity,

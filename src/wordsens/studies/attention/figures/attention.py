@@ -12,6 +12,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from wordsens.figures.squares import squares
+from wordsens.figures.text import columns as columns_of
+from wordsens.figures.text import drawable, slant
 
 if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
@@ -32,9 +34,8 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         for panel, (sentence, part) in zip(row, sentences, strict=False):
             pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
             meshes.append(squares(panel, part["weight"].to_numpy(), pieces, top))
-            panel.set_title(
-                f"“{sentence}”" if len(sentence) < 45 else "", style="italic", parse_math=False
-            )
+            title = drawable(f"“{sentence}”") if columns_of(sentence) < 45 else ""
+            panel.set_title(title, style=slant(title), parse_math=False)
         for panel in row[len(sentences) :]:
             panel.set_axis_off()
         drawn.colorbar(meshes[0], ax=row.tolist(), shrink=0.75, pad=0.02, label="attention score")

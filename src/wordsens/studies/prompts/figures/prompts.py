@@ -5,7 +5,6 @@ As in the paper's Figure 1, right.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from wordsens.figures import style
+from wordsens.figures.text import drawable, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     """All entries below one another; returns the figure and the table drawn in it."""
     rows = pd.concat(tables.values(), ignore_index=True)
     texts = [
-        {name: textwrap.wrap(str(row[name]), width) or [""] for name, width in WIDTHS.items()}
+        {name: wrapped(drawable(row[name]), width) for name, width in WIDTHS.items()}
         for _, row in rows.iterrows()
     ]
     heights = [max(map(len, text.values())) + 1.2 for text in texts]
@@ -39,8 +39,8 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     heading: dict[str, Any] = {"va": "center", "fontweight": "bold"}
     axes.text(LEFT["prompt"], 0.8, "prompt", **heading)
     axes.text(LEFT["answer"], 0.8, f"answer of {rows['model'].iloc[0]}", **heading)
-    ratio = rf"$\log\, p(\text{{{first}}})/p(\text{{{second}}})$"
-    axes.text(LEFT["difference"], 0.8, ratio, va="center", ha="right")
+    ratio = drawable(f"log p({first}) / p({second})")  # no formula: answers are any words
+    axes.text(LEFT["difference"], 0.8, ratio, va="center", ha="right", parse_math=False)
     top = 1.6
     for (_, row), text, height in zip(rows.iterrows(), texts, heights, strict=True):
         axes.axhline(top, color=style.NEUTRAL, lw=0.7)

@@ -1,0 +1,70 @@
+"""What a search of a supremum returns, and the selection of starts that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import normalize
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The best point that any of S starts visited, for T trials and P position sets.
+
+    value F (T, P); delta (T, P, m, d); start the index of the start that led there (T, P); steps
+    that it took (T, P); finals F of the starts that were not given up before the end (T, P, ≤ S).
+    """
+
+    value: torch.Tensor
+    delta: torch.Tensor
+    start: torch.Tensor
+    steps: torch.Tensor
+    finals: torch.Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Maximum]) -> Maximum:
+        """The maxima of several groups of position sets as one."""
+        return cls(
+            *(torch.cat(x, 1) for x in zip(*(vars(part).values() for part in parts), strict=True))
+        )
+
+    def or_better(self, other: Maximum) -> Maximum:
+        """``other``'s point where its value is larger; the finals stay this one's."""
+        better = other.value > self.value
+        wide = better[..., None, None]
+        return Maximum(
+            torch.where(better, other.value, self.value),
+            torch.where(wide, other.delta, self.delta),
+            torch.where(better, other.start, self.start),
+            torch.where(better, other.steps, self.steps),
+            self.finals,
+        )
+
+
+def at(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Of x (T, P, S, …) the starts that index (T, P, K) names."""
+    wide = index.reshape(*index.shape, *[1] * (x.ndim - 3))
+    return x.gather(2, wide.expand(*index.shape, *x.shape[3:]))
+
+
+def leaders(value: torch.Tensor, count: int) -> torch.Tensor:
+    """Indices (T, P, count) of the largest of value (T, P, S), in the order of the starts."""
+    return value.topk(min(count, value.shape[-1])).indices.sort().values
+
+
+def tangent(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    """What of x is tangent to the spheres at u, word by word."""
+    return x - (x * u).sum(-1, keepdim=True) * u
+
+
+def unit(grad: torch.Tensor, where_flat: torch.Tensor) -> torch.Tensor:
+    """∇F/‖∇F‖ per word; where F is flat there is nothing to follow and the start stays."""
+    length = torch.linalg.vector_norm(grad, dim=-1, keepdim=True)
+    return torch.where(length > 0, grad / torch.where(length > 0, length, 1), where_flat)
+
+
+def sphere(x: torch.Tensor) -> torch.Tensor:
+    """Each word's direction, of length one."""
+    return normalize(x, dim=-1)

@@ -1,0 +1,138 @@
+"""Maximise F over a product of balls by momentum on the sphere, with steps of a given length.
+
+    w ← β w + g/‖g‖,    v ← (v + η w)/‖v + η w‖,    g and w tangent at v,
+
+with η falling as a cosine.  A step of fixed length crosses the kinks of a ReLU map and the small
+hills of a deep network, at which guarded steps shrink to nothing; the best point visited is kept.
+The right length differs from draw to draw, so that neighbouring starts take different ones.  Many
+starts are given up early, as their order shows soon (sequential halving).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from wordsens.perturbation import OneTokenView
+from wordsens.progress import portion, reached
+from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
+
+MEMORY = 0.8  # β where a course does not say otherwise
+
+
+@dataclass(frozen=True)
+class Course:
+    """One run of momentum: its steps, first lengths (in turn over the starts) and last length.
+
+    ``keep`` says how many starts go on after so many steps; ``memory`` is β.
+    """
+
+    steps: int
+    first: Sequence[float]
+    last: float
+    keep: Mapping[int, int]
+    memory: float = MEMORY
+
+
+@dataclass(frozen=True)
+class Front:
+    """Starts under way: best F visited (T, P, S) and where, u (T, P, S, m, d); indices, steps."""
+
+    value: torch.Tensor
+    u: torch.Tensor
+    start: torch.Tensor
+    steps: torch.Tensor
+
+    @classmethod
+    def of(cls, u: torch.Tensor) -> Front:
+        """Starts at directions u, nothing evaluated yet."""
+        shape = u.shape[:3]
+        return cls(
+            u.new_full(shape, -torch.inf),
+            sphere(u),
+            torch.arange(shape[2], device=u.device).expand(shape),
+            torch.zeros(shape, dtype=torch.long, device=u.device),
+        )
+
+    def take(self, index: torch.Tensor) -> Front:
+        return Front(*(at(x, index) for x in vars(self).values()))
+
+    def maximum(self, radius: float) -> Maximum:
+        best = self.value.argmax(-1, keepdim=True)
+        one = self.take(best)
+        found = (one.value[..., 0], radius * one.u[:, :, 0], one.start[..., 0], one.steps[..., 0])
+        return Maximum(*found, finals=self.value)
+
+
+def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
+    """Every start's best point after the course, of those that were not given up.
+
+    Each evaluation counts as a step; the last point is evaluated, too.
+    """
+    centre = view.tokens[:, :, None]
+    u, best = front.u, front
+    count = u.shape[2]
+    first = u.new_tensor(course.first).repeat(-(-count // len(course.first)))[:count]
+    first = first.expand(u.shape[:3])[..., None, None]
+    moving = torch.zeros_like(u)
+    for i in range(course.steps):
+        value, grad = view.value_and_grad(centre + view.radius * u)
+        better = value > best.value
+        best = Front(
+            torch.where(better, value, best.value),
+            torch.where(better[..., None, None], u, best.u),
+            best.start,
+            best.steps + 1,
+        )
+        if course.keep.get(i, count) < best.value.shape[2]:
+            kept = leaders(best.value, course.keep[i])
+            best = best.take(kept)
+            u, moving, grad, first = (at(x, kept) for x in (u, moving, grad, first))
+        fall = 0.5 * (1 + math.cos(math.pi * i / course.steps))
+        moving = tangent(course.memory * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
+        u = sphere(u + (course.last + (first - course.last) * fall) * moving)
+        reached(i, course.steps)
+    return best
+
+
+def polish(view: OneTokenView, front: Front, course: Course, keep: int) -> Front:
+    """The ``keep`` best starts go on, each once with every first length of the course."""
+    front = front.take(leaders(front.value, keep))
+    turns, count = len(course.first), front.u.shape[2]
+    spread = Course(course.steps, [x for x in course.first for _ in range(count)], course.last, {})
+    several = Front(*(x.repeat(1, 1, turns, *[1] * (x.ndim - 3)) for x in vars(front).values()))
+    done = ascend(view, several, spread)
+    winner = done.value.unflatten(2, (turns, count)).argmax(2)
+    index = torch.arange(count, device=winner.device) + count * winner
+    return done.take(index)
+
+
+EXPLORE = ((0.02, 0.05, 0.1, 0.2), 0.01)  # first and last lengths on maps with kinks
+REFINE = ((0.2, 0.1, 0.03, 0.01), 0.001)
+ROUNDS = 2  # of refining
+REFINED = 4  # starts that are refined
+
+
+def follow_kinks(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Maximum:
+    """Momentum for maps with kinks, from directions ``starts`` (T, P, S, m, d), of any length.
+
+    The starts and those that the view knows beside them explore, fewer and fewer; the best are
+    refined in rounds with several first lengths each.
+    """
+    count = starts.shape[2]
+    beside = view.neighbours(starts)
+    front = Front.of(torch.cat([starts, *beside], 2))
+    front = Front(front.value, front.u, front.start % count, front.steps)
+    explore = max(1, round(steps * 3 / 7))
+    refine = max(1, (steps - explore) // ROUNDS)
+    total = front.u.shape[2]
+    keep = {explore // 3: max(REFINED, total // 3), 2 * explore // 3: max(REFINED, total // 8)}
+    with portion(0.5):
+        front = ascend(view, front, Course(explore, *EXPLORE, keep))
+    for _ in range(ROUNDS):
+        with portion(0.5 / ROUNDS):
+            front = polish(view, front, Course(refine, *REFINE, {}), REFINED)
+    return front.maximum(view.radius)

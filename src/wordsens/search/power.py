@@ -1,0 +1,140 @@
+"""Maximise F over a product of balls by guarded, generalized power steps, partly annealed.
+
+A power step v ← x + √d ∇F/‖∇F‖ (Journée et al., JMLR 2010) needs no step size; its fixed points
+are the stationary points on the sphere.  For softmax it overshoots, so that two measures are
+taken.  Copies of the first starts are annealed: the step is averaged with where it starts from
+while the sharpness of the scores rises from ``SHARPNESS`` to one, as a smoother F leads most
+starts to the same good region.  It is not always the best one, so that the starts themselves climb
+too.  Then everything climbs under a guard: a step that lowers F is taken back and shortened, a
+good one lengthens the next.  Guarded steps follow conjugate directions, as random features are
+nearly quadratic with no gap below the top, where plain power steps creep.
+
+Where the leaders show early, only the better half of the starts goes on after some steps, half of
+these after as many more, and so on (sequential halving; Karnin, Koren and Somekh, ICML 2013).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from wordsens.perturbation import OneTokenView
+from wordsens.progress import reached
+from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
+
+SHARPNESS = 0.4  # of the scores when annealing begins
+AVERAGING = 0.5  # share of the power step in an annealing step
+ANNEALED = 24  # starts that are annealed as well, at most
+GROW, SHRINK = 1.3, 0.7  # of the guarded step
+LONGEST = 4.0  # guarded step in power steps: over-relaxed, which nearly linear maps reward
+SETTLED = 1e-3  # guarded step below which a start has arrived
+HALVINGS = (1, 2, 4)  # in units of ``halve`` steps
+
+
+def climb(
+    view: OneTokenView,
+    starts: torch.Tensor,
+    *,
+    anneal: int,
+    steps: int,
+    halve: int = 0,
+    tolerance: float = 1e-6,
+) -> Maximum:
+    """Climb from directions ``starts`` (T, P, S, m, d), of any length.
+
+    Copies of the first starts take ``anneal`` averaged steps of rising sharpness; then all, and
+    these, take at most ``steps`` guarded ones.  After ``halve`` of these, twice and four times as
+    many, the better half of a set's starts goes on.  A start stops once its step has shrunk to
+    nothing or ten steps brought less than ``tolerance`` of F; each on its own account, so that no
+    result depends on the other trials and sets in the batch.
+    """
+    centre = view.tokens[:, :, None]
+    u = sphere(starts)
+    start = torch.arange(u.shape[2], device=u.device)
+    if anneal:
+        copies = min(ANNEALED, u.shape[2])
+        u = torch.cat([_annealed(view, u[:, :, :copies], anneal, anneal + steps), u], 2)
+        start = torch.cat([start[:copies], start])
+    value, grad = view.value_and_grad(centre + view.radius * u)
+    start = start.expand(value.shape)
+    slope = unit(grad, u)
+    aim = flat = tangent(slope, u)
+    pace = torch.ones_like(value)
+    taken = torch.zeros_like(value)
+    taken[..., : value.shape[-1] - starts.shape[2]] = anneal
+    reference, active = value.clone(), torch.ones_like(value, dtype=torch.bool)
+    halvings = {halve * k for k in HALVINGS if halve and halve * k <= steps}
+    left = value.shape[-1]
+    for _ in halvings:
+        left = _half(left)
+    for i in range(1, steps + 1):
+        step = pace[..., None, None]
+        moved = sphere((1 - step) * u + step * (slope - flat + aim))
+        candidate, grad = view.value_and_grad(centre + view.radius * moved)
+        better = (candidate > value) & active
+        value = torch.where(better, candidate, value)
+        good = better[..., None, None]
+        # a step taken back saw the far side of a ridge: follow the mean of both sides
+        seen = unit(grad, moved)
+        slope = torch.where(good, seen, unit(slope + seen, u))
+        u = torch.where(good, moved, u)
+        aim, flat = _conjugate(aim, flat, slope, u, good)
+        taken += active
+        pace = torch.where(better, (pace * GROW).clamp_max(LONGEST), pace * SHRINK)
+        active &= pace > SETTLED
+        if i % 10 == 0:
+            active &= value > reference * (1 + tolerance)
+            reference = value.clone()
+        if i in halvings:
+            kept = leaders(value, _half(value.shape[-1]))
+            start, value, pace, taken, reference, active, u, slope, aim, flat = (
+                at(x, kept)
+                for x in (start, value, pace, taken, reference, active, u, slope, aim, flat)
+            )
+        if not active.any():
+            break
+        reached(anneal + i, anneal + steps)
+    best = value.argmax(-1, keepdim=True)
+    return Maximum(
+        value=at(value, best)[..., 0],
+        delta=view.radius * at(u, best)[:, :, 0],
+        start=at(start, best)[..., 0],
+        steps=at(taken, best)[..., 0].long(),
+        # as many whether or not the climb ended before it halved, which others decide
+        finals=value.topk(left).values,
+    )
+
+
+def _half(count: int) -> int:
+    """The better half, but two of a few, so that there is a spread."""
+    return min(count, max(2, (count + 1) // 2))
+
+
+def _annealed(view: OneTokenView, u: torch.Tensor, anneal: int, of: int) -> torch.Tensor:
+    centre = view.tokens[:, :, None]
+    for i in range(anneal):
+        _, grad = view.value_and_grad(centre + view.radius * u, SHARPNESS ** (1 - i / anneal))
+        u = sphere(AVERAGING * unit(grad, u) + (1 - AVERAGING) * u)
+        reached(i, of)
+    return u
+
+
+def _conjugate(
+    aim: torch.Tensor,
+    before: torch.Tensor,
+    slope: torch.Tensor,
+    u: torch.Tensor,
+    go_on: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The next direction and tangent gradient: Polak and Ribière's share of ``aim`` is kept.
+
+    None is where ``go_on`` is false, or where the direction would not lead upwards.
+    """
+
+    def inner(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x * y).sum((-1, -2), keepdim=True)
+
+    flat = tangent(slope, u)
+    size = inner(before, before)
+    share = inner(flat, flat - tangent(before, u)) / torch.where(size > 0, size, 1)
+    kept = flat + share.clamp(0, 1) * tangent(aim, u)
+    return torch.where(go_on & (inner(kept, flat) > 0), kept, flat), flat

@@ -1,0 +1,156 @@
+"""The supremum (4) at every position set of a view: start, climb, look inside, compute again.
+
+The best point that a search visits is found by F's short formula, in the map's precision.  What is
+reported is computed again there, by direct difference in float64.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from wordsens.errors import UserError
+from wordsens.maps import FeatureMap
+from wordsens.maps.declaration import Effort
+from wordsens.perturbation import OneTokenView
+from wordsens.progress import portion
+from wordsens.randomness import Stream
+from wordsens.search.inside import RANDOM, SMALL, look_inside
+from wordsens.search.maximum import Maximum
+from wordsens.search.momentum import follow_kinks
+from wordsens.search.power import ANNEALED, climb
+from wordsens.search.published import published_ascent
+
+METHODS = ("power", "published")
+NARROW = 0.1  # reach below which F's short formula loses digits in float32
+LINEAR = 1e-3  # reach below which a map is searched here, as it is linear, and Δ made shorter
+ROUNDING = 1e-5  # share by which a value exceeds its bound through rounding at most
+DOUBTFUL = 1e-3  # share by which F may deviate from the direct difference
+
+
+@dataclass(frozen=True)
+class Suprema:
+    """Maxima of all position sets of a view, their bounds and norms (T, P), the starts' names."""
+
+    maximum: Maximum
+    bounds: torch.Tensor
+    norms: torch.Tensor
+    names: list[str]
+
+
+def search(
+    map: FeatureMap | type[FeatureMap],
+    view: OneTokenView,
+    sets: torch.Tensor,
+    streams: Sequence[Stream],
+    effort: Effort,
+    n: int,
+    method: str = "power",
+) -> Suprema:
+    """Search all position sets of a view, as many at once as memory allows."""
+    if method not in METHODS:
+        raise UserError(f"search method {method!r} is not known; choose power or published")
+    count = len(sets)
+    copies = 3 * effort.starts if view.kinked else effort.starts + ANNEALED
+    at_once = view.sets_at_once(copies if method == "power" else effort.starts) or count
+    maxima, bounds, norms, names = [], [], [], ["random"] * effort.starts
+    for first in range(0, count, at_once):
+        part = view if at_once >= count else view.select(slice(first, first + at_once))
+        chosen = sets[first : first + at_once]
+        noise = _noise(part, chosen, streams, "starts", effort.starts)
+        with portion(len(chosen) / count):
+            if method == "published":
+                maximum = _published(map, part, noise, n)
+            else:
+                inner = _noise(part, chosen, streams, "inside", RANDOM) if _small(part) else noise
+                maximum, names = _power(part, noise, inner, effort)
+        bound = part.bound()
+        maxima.append(_rounded(maximum, bound))
+        bounds.append(bound)
+        norms.append(part.norm)
+    return Suprema(Maximum.joined(maxima), torch.cat(bounds, 1), torch.cat(norms, 1), names)
+
+
+def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
+    """The view's own directions and random ones, half of each at most, S in all."""
+    total = noise.shape[2]
+    known = list(view.directions().items())[: total // 2]
+    random = noise[:, :, : total - len(known)]
+    names = [name for name, _ in known] + ["random"] * random.shape[2]
+    if not known:
+        return random, names
+    named = torch.cat([direction for _, direction in known], 2)
+    # Where no score moves, as in uniform attention, no direction is better than a random one.
+    flat = (named == 0).all(-1, keepdim=True)
+    named = torch.where(flat, noise[:, :, total - len(known) :], named)
+    return torch.cat([named, random], 2), names
+
+
+def _power(
+    view: OneTokenView, noise: torch.Tensor, inner: torch.Tensor, effort: Effort
+) -> tuple[Maximum, list[str]]:
+    starts, names = starting_points(view, noise)
+    maximum = None
+    if view.reach >= NARROW:
+        maximum = _searched(view, starts, inner, effort)
+        doubtful = (maximum.value[1] - maximum.value[0]).abs() > DOUBTFUL * maximum.value[1]
+        maximum = replace(maximum, value=maximum.value[1])
+        if not doubtful.any() or view.precise() is view:
+            return maximum, names
+    exact = copy.copy(view.precise())
+    exact.reach = max(view.reach, LINEAR)
+    like = exact.tokens
+    again = _searched(exact, starts.to(like), inner.to(like), effort)
+    shorter = view.reach / exact.reach
+    delta = (shorter * again.delta).to(view.tokens)
+    again = replace(again, delta=delta, value=view.squared_change(delta))
+    return (again if maximum is None else maximum.or_better(again)), names
+
+
+def _searched(
+    view: OneTokenView, starts: torch.Tensor, inner: torch.Tensor, effort: Effort
+) -> Maximum:
+    """The maximum, its value (2, T, P) as the search saw it and by direct difference."""
+    if view.kinked:
+        maximum = follow_kinks(view, starts, steps=effort.steps)
+    else:
+        maximum = climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
+    maximum = look_inside(view, maximum, inner)
+    seen = maximum.value.double()
+    return replace(maximum, value=torch.stack([seen, view.squared_change(maximum.delta)]))
+
+
+def _rounded(maximum: Maximum, bound: torch.Tensor) -> Maximum:
+    """The maximum, its value put on the bound where rounding alone took it above."""
+    most = bound.double() ** 2
+    over = (maximum.value > most) & (maximum.value < most * (1 + ROUNDING))
+    return replace(maximum, value=torch.where(over, most, maximum.value))
+
+
+def _published(
+    map: FeatureMap | type[FeatureMap], view: OneTokenView, noise: torch.Tensor, n: int
+) -> Maximum:
+    rate, steps = map.published_schedule(n)
+    size = view.features(view.tokens[:, :, None]).flatten(3).shape[-1]
+    maximum = published_ascent(view, noise, rate=rate, steps=steps, features=size)
+    return replace(maximum, value=view.squared_change(maximum.delta))
+
+
+def _small(view: OneTokenView) -> bool:
+    return view.tokens.shape[2] * view.tokens.shape[3] <= SMALL
+
+
+def _noise(
+    view: OneTokenView, sets: torch.Tensor, streams: Sequence[Stream], purpose: str, count: int
+) -> torch.Tensor:
+    """Standard normal (T, P, count, m, d), of its own stream for every trial and set."""
+    shape = (count, *view.tokens.shape[2:])
+    drawn = [
+        stream.child(purpose, words=words).normal(*shape, dtype=view.tokens.dtype)
+        for stream in streams
+        for words in sets.tolist()
+    ]
+    return torch.stack(drawn).unflatten(0, (len(streams), len(sets))).to(view.tokens.device)
