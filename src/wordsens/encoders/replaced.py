@@ -9,6 +9,7 @@ exact, as the model has run on the changed text.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from wordsens.encoders.outputs import Head
 from wordsens.randomness import Stream
 
 WORKING_BYTES = 1 << 25  # of activations that run together: little more than a cache holds
+LEAST_TOKENS, WIDE = 1024, 8192  # tokens in a batch of a model whose L·d is larger than this
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Text:
         self.blocks, self.head = model.blocks, head
         self.ids = token_ids.to(model.device).long()
         with torch.no_grad():
-            output = self._read(self.ids[None], 0)
+            output = self._read(self.ids[None])
             self.base = [states[0] for states in output.hidden_states]
             self.norms = [float(states.norm()) for states in self.base]
             self.logits = None if head is None else head.answer(output)[0]
@@ -55,11 +57,11 @@ class Text:
         """All of the words (W,) at a position."""
         words = words.to(self.ids)
         prefix = position if self.blocks.causal else 0
-        changes, logits = [], []
+        changes, logits, before = [], [], self._before(prefix)
         for part in words.split(self._at_once(prefix)):
             texts = self.ids.repeat(len(part), 1)
             texts[:, position] = part
-            output = self._read(texts, prefix)
+            output = self._read(texts, prefix, before)
             gaps = [
                 (states - base[prefix:]).flatten(1).norm(dim=1) / norm
                 for states, base, norm in zip(
@@ -128,31 +130,37 @@ class Text:
             (slope,) = torch.autograd.grad(value, leaf)
         return slope[0, position]
 
-    def _read(self, texts: torch.Tensor, prefix: int) -> Any:
+    def _before(self, prefix: int) -> tuple[str, Any] | None:
+        """What a decoder keeps of the first ``prefix`` tokens, which no batch reads again."""
+        if not prefix:
+            return None
+        output = self.blocks.model(input_ids=self.ids[None, :prefix], use_cache=True)
+        # Earlier releases of transformers call it past_key_values.
+        name = "cache" if getattr(output, "cache", None) is not None else "past_key_values"
+        return name, getattr(output, name)
+
+    def _read(
+        self, texts: torch.Tensor, prefix: int = 0, before: tuple[str, Any] | None = None
+    ) -> Any:
         model = self.blocks.model if self.head is None else self.head.model
         options: dict[str, Any] = {"output_hidden_states": True}
         if self.head is not None:
             options |= self.head.sparing
-        return read_after(model, texts, prefix, options)
+        if before is not None:
+            name, kept = before
+            own = copy.deepcopy(kept)  # the model adds to it
+            own.batch_repeat_interleave(len(texts))
+            options |= {name: own, "use_cache": True}
+        return model(input_ids=texts[:, prefix:], **options)
 
     def _at_once(self, prefix: int) -> int:
         n, d = self.base[-1].shape
         row = (16 + len(self.base)) * d + 3 * self.blocks.model.config.num_attention_heads * n
         out = 0 if self.logits is None else 2 * len(self.logits)
         kept = 2 * self.blocks.depth * prefix * d if prefix else 0
-        return max(1, WORKING_BYTES // (4 * (row * (n - prefix) + out + kept)))
-
-
-def read_after(model: Any, texts: torch.Tensor, prefix: int, options: dict[str, Any]) -> Any:
-    """The output of texts that have their first ``prefix`` tokens in common, without those."""
-    if not prefix:
-        return model(input_ids=texts, **options)
-    before = model(input_ids=texts[:1, :prefix], use_cache=True)
-    # Earlier releases of transformers call it past_key_values.
-    name = "cache" if getattr(before, "cache", None) is not None else "past_key_values"
-    kept = getattr(before, name)
-    kept.batch_repeat_interleave(len(texts))
-    return model(input_ids=texts[:, prefix:], use_cache=True, **{name: kept}, **options)
+        fitting = WORKING_BYTES // (4 * (row * (n - prefix) + out + kept))
+        # A large model reads its weights once for each batch, which must be worth it.
+        return max(1, fitting, LEAST_TOKENS // (n - prefix) if self.blocks.depth * d > WIDE else 0)
 
 
 def _joined(parts: Sequence[Replaced]) -> Replaced:
