@@ -19,8 +19,8 @@ NAMES = {signal.SIGKILL: "SIGKILL", signal.SIGTERM: "SIGTERM", signal.SIGINT: "C
 # Where a writer is stopped: the script, what is counted, the highest count, and what to call it.
 INSIDE = (
     ("embed.py", "hdf5", 40, "inside an HDF5 write of embeddings"),
-    ("sensitivity_cell.py", "hdf5", 40, "inside an HDF5 write of a cell"),
-    ("generalization_cell.py", "rename", 1, "between a cell's write and its rename"),
+    ("cell.py", "hdf5", 40, "inside an HDF5 write of a cell"),
+    ("cell.py", "rename", 1, "between a cell's write and its rename"),
 )
 SOMEWHERE = 5  # kills at random moments, for each signal
 SEED = 2024
@@ -93,7 +93,7 @@ def test_killed_at_random_moments(state: State, number: signal.Signals, injected
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=NAMES.get)
-@pytest.mark.parametrize("where", INSIDE, ids=lambda where: where[0].removesuffix(".py"))
+@pytest.mark.parametrize("where", INSIDE, ids=lambda where: f"{where[0]} {where[1]}")
 def test_killed_inside_a_write(state: State, where, number: signal.Signals, injected) -> None:
     script, step, most, name = where
     moments = random.Random(SEED + number)
