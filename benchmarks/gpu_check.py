@@ -272,7 +272,7 @@ def _cell(
     map: str, d: int, n: int, depth: int = 1, trials: int = 10, **more: Any
 ) -> dict[str, Any]:
     fixed = {"sweep": "check", "dataset": "synthetic", "words": 1, "positions": "first"}
-    fixed |= {"seed": 2024, "search": "power", "precision": "float32"}
+    fixed |= {"seed": 2024, "search": "power", "audit": 0, "precision": "float32"}
     return {"map": map, "d": d, "n": n, "depth": depth, "trials": trials, **fixed, **more}
 
 

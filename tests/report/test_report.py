@@ -31,6 +31,7 @@ CONFIG = {
         "t_errors": {"kind": "generalization", "sweeps": ["t_study"], "penalties": [0]},
     },
 }
+CELL = "wordsens.studies.sensitivity.cell"
 CATEGORIES = {
     "Word sensitivity": {"t_lengths", "t_positions"},
     "Generalization on a changed word": {"t_errors"},
@@ -164,7 +165,7 @@ def test_provenance_names_the_code(browser: Browser) -> None:
         "return f && f.src.startsWith('data:text/html') ?"
         " decodeURIComponent(escape(atob(f.src.split(',')[1]))) : null"
     )
-    assert fingerprint(ROOT / "scripts" / "sensitivity_cell.py", map="raf") in page
+    assert fingerprint(ROOT / "scripts" / "cell.py", CELL, map="raf") in page
     assert "version_torch" in page
     assert page.count("<tr>") == 2, "a row per cell, and the head is styled"
 

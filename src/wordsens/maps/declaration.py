@@ -102,6 +102,7 @@ class Declaration:
     studies        kinds of study it can be in
     falls          its word sensitivity falls as a power of n, a straight line on log–log axes
     coincide       it hardly depends on d, so that curves of several d lie on each other
+    kernel_form    its interpolator has one in ``wordsens.robustness``, by the map's own name
     sets_per_view  position sets that ``view`` takes at once; None for any number
     joint_training the features of a training set come with the view, from one joint draw
     effort         of a search for the supremum, where ``effort_for`` is not overridden
@@ -117,6 +118,7 @@ class Declaration:
     studies: ClassVar[Container[str]] = EVERY
     falls: ClassVar[bool] = False
     coincide: ClassVar[bool] = False
+    kernel_form: ClassVar[bool] = False
     sets_per_view: ClassVar[int | None] = None
     joint_training: ClassVar[bool] = False
     effort: ClassVar[Effort] = Effort(starts=24, anneal=0, steps=50, halve=8)

@@ -271,6 +271,7 @@ class RandomFeatures(DeepRandomFeatures):
     short = "RF"
     options = ("width", "activation")
     needs = ()
+    kernel_form = True
     weight_names = ("V1",)
     studies = EVERY
     coincide = True

@@ -21,12 +21,11 @@ class TextRobustness(MapStudy):
     @classmethod
     def allowed_maps(cls) -> list[str]:
         """Attention maps, and rf, whose interpolator has a kernel form."""
-        from wordsens.studies.text_robustness.maps import KERNEL_FORMS
-
+        known = declared()
         return [
             name
             for name in super().allowed_maps()
-            if "n" not in declared()[name].sizes or name in KERNEL_FORMS
+            if "n" not in known[name].sizes or known[name].kernel_form
         ]
 
     def inputs(self, config: Any, point: Mapping[str, Any]) -> dict[str, str]:

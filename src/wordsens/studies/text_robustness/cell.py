@@ -15,7 +15,6 @@ from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.robustness.input_sensitivity import interpolate, sensitivity_at
 from wordsens.search.sensitivity import word_sensitivity
-from wordsens.studies.text_robustness.maps import KERNEL_FORMS
 
 
 def run(
@@ -50,7 +49,7 @@ def run(
                 (n, d), [own.child("map", map=cls.name)], options, dtype=X.dtype, device=device
             )
             map.batch = None
-            if cls.name in KERNEL_FORMS:
+            if cls.kernel_form:
                 model = interpolate(
                     X[points:],
                     y[points:],

@@ -25,7 +25,7 @@ POINT = [
 ]
 NEEDED = (*POINT, "trial", "parameters", "sensitivity")
 NAMES = {"square": "z²/2", "hermite3": "z³ − 3z"}
-TITLES = {"rf": "Random features", "ntk": "Tangent features"}
+TITLES = {"ntk": "Tangent features"}  # others are random features
 FOLLOWS = {"cos": 0, "square": 1, "hermite3": 2, "tanh": 3, "softplus": 4, "sin": 5}
 SENSITIVITY = r"input sensitivity $\mathcal{S}(x)$ (ratio)"
 
@@ -103,7 +103,7 @@ def looks_of(numbers: pd.DataFrame) -> dict[str, dict[str, Any]]:
 def titled(axes: Axes, numbers: pd.DataFrame, extra: str) -> None:
     first = numbers.iloc[0]
     data = "" if first["dataset"] == "gaussian" else f" of {first['dataset']}"
-    axes.set_title(f"{TITLES[first['features']]}{data}, {extra}")
+    axes.set_title(f"{TITLES.get(first['features'], 'Random features')}{data}, {extra}")
 
 
 def stated(numbers: pd.DataFrame, columns: Iterable[str]) -> str:
