@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -143,6 +144,11 @@ class Study:
     @classmethod
     def schema(cls) -> Plain:
         """schema.yaml: ``description``, ``entry`` and, where figures have options, ``figure``."""
-        from wordsens.yamls import read_yaml
+        return _schema(cls.home() / "schema.yaml")
 
-        return read_yaml(cls.home() / "schema.yaml")
+
+@cache
+def _schema(path: Path) -> Plain:
+    from wordsens.yamls import read_yaml
+
+    return read_yaml(path)
