@@ -76,8 +76,14 @@ class OneTokenView(ABC):
         return []
 
     def trials(self, index: list[int]) -> OneTokenView:
-        """The same view of some of its trials, which go on where this one stands."""
-        raise NotImplementedError
+        """The same view of some of its trials, which go on where this one stands.
+
+        Audits ask for it; raises ``UserError`` for a view that does not have it.
+        """
+        raise UserError(
+            f"{type(self).__name__} has no method trials, which an audit needs; set audit: 0, or "
+            "give the view one"
+        )
 
     def directions(self) -> dict[str, torch.Tensor]:
         """Directions Δ worth starting from, by name: (T, P, count, m, d), any length."""

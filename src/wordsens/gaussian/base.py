@@ -37,12 +37,12 @@ class GaussianMatrix(ABC):
         Exact where V is stored; otherwise it holds with the probability stated there.
         """
 
+    @abstractmethod
     def take(self, index: list[int]) -> GaussianMatrix:
         """Some matrices of the batch, with everything that they have answered.
 
         From then on a matrix drawn lazily is asked through one of the two objects only.
         """
-        raise NotImplementedError
 
     def __call__(self, h: torch.Tensor) -> torch.Tensor:
         """V h, differentiable in h: the backward pass asks for the transpose product."""

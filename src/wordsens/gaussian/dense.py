@@ -39,6 +39,9 @@ class DenseGaussian(GaussianMatrix):
     def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
         return g @ self.weight
 
+    def take(self, index: list[int]) -> DenseGaussian:
+        return DenseGaussian(self.weight[index])
+
     def norm_bound(self, columns: torch.Tensor | None = None) -> torch.Tensor:
         part = self.weight if columns is None else self.weight[..., columns]
         return torch.linalg.matrix_norm(part, ord=2)

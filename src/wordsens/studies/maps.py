@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from wordsens.maps import MapOptions, declared
 from wordsens.studies.base import Plain, Study
@@ -12,8 +12,6 @@ from wordsens.studies.checks import Checks
 
 class MapStudy(Study):
     """An entry with a key ``map``; of the maps' options a cell has those of its own map."""
-
-    options: ClassVar[tuple[str, ...]] = ()  # map options that are axes here
 
     @property
     def map(self) -> Any:

@@ -81,6 +81,22 @@ class GaussianConformance:
             assert torch.allclose(alone.matvec(h[1:2]), wanted, atol=tolerance(dtype))
             alone.rmatvec(u[1:2])
 
+    def test_some_of_a_batch_answer_as_in_it(self) -> None:
+        """What was asked before is answered alike, and a new answer keeps to the adjoint."""
+        V = self.make(ROWS, COLUMNS, streams())
+        right, left = ask(V)
+        chosen = [BATCH - 1, 0]
+        some = V.take(chosen)
+        assert (some.batch, some.rows, some.columns) == (2, ROWS, COLUMNS)
+        for h, Vh in right:
+            assert torch.allclose(some.matvec(h[chosen]), Vh[chosen], atol=1e-10)
+        for u, Vu in left:
+            assert torch.allclose(some.rmatvec(u[chosen]), Vu[chosen], atol=1e-10)
+        h = torch.randn(2, 1, COLUMNS, dtype=torch.float64)
+        u = left[0][0][chosen]
+        gap = some.matvec(h) @ u.mT - h @ some.rmatvec(u).mT
+        assert gap.abs().max() <= 1e-9
+
     def test_autograd_is_the_transpose_product(self) -> None:
         V = self.make(ROWS, COLUMNS, streams())
         h = torch.randn(BATCH, 2, COLUMNS, dtype=torch.float64, requires_grad=True)

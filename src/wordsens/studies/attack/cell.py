@@ -10,8 +10,7 @@ import numpy as np
 
 from wordsens.progress import stage
 from wordsens.robustness.attack import attack
-from wordsens.robustness.input_sensitivity import interpolate
-from wordsens.studies.robustness.cell import attributes, draw, trial_stream
+from wordsens.studies.robustness.cell import attributes, draw, interpolator, trial_stream
 
 
 def run(
@@ -25,14 +24,7 @@ def run(
         stream = trial_stream(cell, N, d, width, trial)
         with stage(1 / cell["trials"]):
             drawn = draw(cell, inputs, N, d, stream)
-            model = interpolate(
-                drawn.X.to(device),
-                drawn.y.to(device),
-                cell["features"],
-                width=width,
-                activation=cell["activation"],
-                seed=stream.child("weights"),
-            )
+            model = interpolator(cell, drawn, width, stream, device)
             found = attack(
                 model,
                 drawn.x.to(device),

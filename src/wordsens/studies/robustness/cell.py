@@ -11,7 +11,7 @@ import numpy as np
 from wordsens.activations import activation
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.robustness.input_sensitivity import interpolate, sensitivity_at
+from wordsens.robustness.input_sensitivity import Model, interpolate, sensitivity_at
 from wordsens.robustness.vectors import Vectors, draw_vectors
 
 NAMES = ("features", "source", "dataset", "labels", "tokens")
@@ -33,14 +33,7 @@ def run(
                 began = time.perf_counter()
                 stream = trial_stream(cell, N, d, width, trial)
                 drawn = draw(cell, inputs, N, d, stream)
-                model = interpolate(
-                    drawn.X.to(device),
-                    drawn.y.to(device),
-                    cell["features"],
-                    width=width,
-                    activation=cell["activation"],
-                    seed=stream.child("weights"),
-                )
+                model = interpolator(cell, drawn, width, stream, device)
                 found = sensitivity_at(model, drawn.x.to(device))
                 S = found.sensitivity.cpu()
                 rows.append(
@@ -58,6 +51,20 @@ def run(
                 )
     arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return arrays, attributes(cell)
+
+
+def interpolator(
+    cell: Mapping[str, Any], drawn: Vectors, width: int, stream: Stream, device: str
+) -> Model:
+    """The minimum-norm interpolator of one trial's training samples."""
+    return interpolate(
+        drawn.X.to(device),
+        drawn.y.to(device),
+        cell["features"],
+        width=width,
+        activation=cell["activation"],
+        seed=stream.child("weights"),
+    )
 
 
 def grid(cell: Mapping[str, Any]) -> Iterator[tuple[int, int, int]]:
