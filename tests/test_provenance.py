@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from wordsens import provenance
+from wordsens.studies import kinds
 
 CELL = "wordsens.studies.sensitivity.cell"
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
@@ -153,6 +154,15 @@ def test_a_map_of_a_users_own_counts_with_its_file_and_what_that_imports(
     assert marked(map="mine", extra=[mine]) != before
     with pytest.raises(FileNotFoundError, match="nowhere"):
         provenance.fingerprint("wordsens.cell", extra=[tmp_path / "nowhere"])
+
+
+def test_no_cell_depends_on_figures() -> None:
+    """So that a changed style computes no cell, of any kind of study."""
+    for name, study in kinds().items():
+        part = "cell" if study.axes else "table"
+        found = provenance.sources(SCRIPTS / f"{part}.py", f"{study.__module__}.{part}", map="raf")
+        drawing = ("wordsens.figures", "wordsens.notebook")
+        assert not [each for each in found if each.startswith(drawing)], name
 
 
 def test_a_figure_depends_on_its_own_kind_alone() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 from wordsens.errors import UserError
 from wordsens.figures import drawing
 from wordsens.studies import figure_module
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The kind of figure that shows a result, by its class; where there are two, one for several
 # positions and one for a single one.
@@ -21,13 +19,24 @@ KINDS = {
 }
 
 
-def plot(result: Any, *, title: str | None = None) -> Figure:
+# Results that have a drawing of their own on one pair of axes: module and function.
+DRAWN = {
+    "InputSensitivity": ("robustness", "input_sensitivity"),
+    "TangentKernel": ("robustness", "tangent_kernel"),
+}
+
+
+def plot(result: Any, *, title: str | None = None, axes: Any = None) -> Any:
     """The figure of a result, and of several of one kind together when given as a list.
 
     Sensitivities are drawn against n or, where several positions were searched, as distributions
-    over them; layers and discrete words against n; losses as test error against γ.  Raises
-    ``UserError`` for what no figure shows.
+    over them; layers and discrete words against n; losses as test error against γ.  Results of
+    ``wordsens.robustness`` are drawn on ``axes``, which are then returned.  Raises ``UserError``
+    for what no figure shows.
     """
+    if type(result).__name__ in DRAWN:
+        module, name = DRAWN[type(result).__name__]
+        return getattr(import_module(f"{__name__}.{module}"), name)(result, axes)
     results = list(result) if isinstance(result, list | tuple) else [result]
     names = {type(each).__name__ for each in results}
     if len(names) != 1 or not names <= set(KINDS):

@@ -102,14 +102,9 @@ class InputSensitivity:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """S of every point beside √(nd/p); for texts, of every token, averaged over the texts."""
-        from wordsens.robustness.plots import plot_points
+        import wordsens  # which only forwards names, so that no cell depends on figures
 
-        title = ", ".join(filter(None, (self.features, self.activation)))
-        if self.by_token is None:
-            values = torch.as_tensor(self.sensitivity).reshape(-1)
-            return plot_points(values, self.universal, title, axes)
-        tokens = self.by_token.reshape(-1, self.by_token.shape[-1]).mean(0)
-        return plot_points(tokens, None, title, axes)
+        return wordsens.plot(self, axes=axes)
 
 
 def input_sensitivity(

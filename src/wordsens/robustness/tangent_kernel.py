@@ -90,9 +90,9 @@ class TangentKernel:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The spectrum of K above the floor of rounding."""
-        from wordsens.robustness.plots import plot_spectrum
+        import wordsens  # which only forwards names, so that no cell depends on figures
 
-        return plot_spectrum(self.eigenvalues, self.floor, axes)
+        return wordsens.plot(self, axes=axes)
 
 
 def tangent_kernel(

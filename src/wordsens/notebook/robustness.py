@@ -1,21 +1,36 @@
-"""What results of this package draw of themselves."""
+"""Input sensitivities and tangent kernels, drawn for a notebook."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wordsens.figures import style
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def input_sensitivity(found: Any, axes: Axes | None) -> Axes:
+    """S of every point beside √(nd/p); for texts, of every token, averaged over the texts."""
+    title = ", ".join(filter(None, (found.features, found.activation)))
+    if found.by_token is None:
+        values = torch.as_tensor(found.sensitivity).reshape(-1)
+        return plot_points(values, found.universal, title, axes)
+    tokens = found.by_token.reshape(-1, found.by_token.shape[-1]).mean(0)
+    return plot_points(tokens, None, title, axes)
+
+
+def tangent_kernel(found: Any, axes: Axes | None) -> Axes:
+    """The spectrum of K above the floor of rounding."""
+    return plot_spectrum(found.eigenvalues, found.floor, axes)
 
 
 def plot_points(
     values: torch.Tensor, universal: float | None, title: str, axes: Axes | None
 ) -> Axes:
     """S of every point beside √(nd/p); where ``universal`` is None, of every token of a text."""
-    from wordsens.figures import style
-
     with style.context():
         axes = _axes(axes)
         if universal is None:
@@ -34,8 +49,6 @@ def plot_points(
 
 def plot_spectrum(eigenvalues: torch.Tensor, floor: float, axes: Axes | None) -> Axes:
     """The eigenvalues of K, the smallest first, above the floor of rounding."""
-    from wordsens.figures import style
-
     with style.context():
         axes = _axes(axes)
         style.logarithmic(axes, "y")
