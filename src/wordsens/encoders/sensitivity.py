@@ -93,7 +93,7 @@ def layer_sensitivity(
     of transformers with its ``tokenizer``.  X is what the first block receives and the word moves
     there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as equation (4) has it; with ``perturb="word_vector"`` it moves
     before positions are added and normalised away, in the static word vector that ``inputs_embeds``
-    takes.  The search is the guarded power method on the sphere ‖Δ‖ = ‖x_i‖, from the two
+    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, layer after layer, from the two
     attracting directions and from random ones, for every layer and position of its own; what it
     finds for one layer is tried on the others as well.
 
