@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from wordsens.plugins import content
-
 ROOT = Path(__file__).resolve().parents[1]
 KIND = """
 from wordsens.studies import Study
@@ -57,10 +53,10 @@ def test_a_plugin_is_read_once_and_two_of_one_name_are_refused(tmp_path: Path) -
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "counting.py").write_text(KIND)
     code = """
-from wordsens.plugins import load_plugins, origin
+from wordsens.plugins import load_plugins, source
 from wordsens.studies import kinds
 load_plugins(["a/counting.py", "a/counting.py"])
-print(origin(kinds()["counts"]).parent.name, origin(kinds()["layers"]))
+print(source(kinds()["counts"]).parent.name, source(kinds()["layers"]))
 load_plugins(["b/counting.py"])
 """
     done = run(code, tmp_path)
@@ -72,15 +68,3 @@ def test_names_that_are_taken_are_refused(tmp_path: Path) -> None:
     (tmp_path / "taking.py").write_text(KIND.replace('"counts", "counts",', '"mine", "layers",'))
     done = run("from wordsens.plugins import load_plugins; load_plugins(['taking.py'])", tmp_path)
     assert "section 'layers' is already that of wordsens.studies.layers" in done.stderr
-
-
-@pytest.mark.parametrize("edited", ["cell.py", "schema.yaml"])
-def test_content_follows_every_source_and_nothing_else(tmp_path: Path, edited: str) -> None:
-    for name in ("__init__.py", "cell.py", "schema.yaml"):
-        (tmp_path / name).write_text("x: 1\n")
-    before = content([tmp_path, None])
-    (tmp_path / "notes.txt").write_text("a remark")
-    assert content([tmp_path]) == before
-    (tmp_path / edited).write_text("x: 2\n")
-    assert content([tmp_path]) != before
-    assert content([None]) == ""

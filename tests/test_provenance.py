@@ -145,7 +145,7 @@ def test_a_map_of_a_users_own_counts_with_its_file_and_what_that_imports(
 
     before, without = marked(map="mine", extra=[mine]), marked(map="mine")
     reached = provenance.sources("wordsens.cell", map="mine", extra=[mine])
-    assert {"mine/__init__.py", "mine/helper.py", "wordsens.maps.raf"} <= set(reached)
+    assert {"own/mine/__init__.py", "own/mine/helper.py", "wordsens.maps.raf"} <= set(reached)
     assert "wordsens.maps.other" not in reached
     assert before != without
     (package / "maps" / "other.py").write_text('class M:\n    name = "other"\n\nx = 1\n')
@@ -182,3 +182,18 @@ def test_fast_and_imports_nothing() -> None:
     began = time.monotonic()
     subprocess.run([sys.executable, "-c", code], check=True)
     assert time.monotonic() - began < 10
+
+
+def test_code_of_ones_own_depends_on_all_that_the_package_forwards(tmp_path: Path) -> None:
+    """``import wordsens`` may ask for anything, and an edit of the search must not go unseen."""
+    mine = tmp_path / "cell.py"
+    mine.write_text("import wordsens\n")
+    found = set(provenance.sources(SCRIPTS / "cell.py", extra=[mine]))
+    assert {"cell.py", "own/cell.py"} <= found, "a script and a file of its name"
+    assert {"wordsens.search.power", "wordsens.maps.raf", "wordsens.glm"} <= found
+    assert not [name for name in found if name.startswith("wordsens.figures")]
+    other = tmp_path / "other.py"
+    other.write_text("from wordsens.randomness import Stream\n")
+    found = set(provenance.sources(SCRIPTS / "cell.py", extra=[other]))
+    assert "wordsens.randomness" in found
+    assert "wordsens.search.power" not in found

@@ -3,17 +3,15 @@
     plugins: [my_map.py, my_study/]
 
 A file or folder is imported as ``wordsens_plugins.<name>``; every feature map and kind of study
-that it defines is then known wherever the built-in ones are.  Cells carry the content of the
-plugins that they use, so that an edit makes them anew (``origins``).
+that it defines is then known wherever the built-in ones are.  A cell's
+fingerprint covers the plugins that it uses (``source``), so that an edit makes it anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -112,28 +110,16 @@ def _said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def origin(defined: type) -> Path | None:
-    """The plugin that a class comes from, as a file or folder; None for what is built in."""
+def source(defined: type) -> Path | None:
+    """The file or folder that a class of somebody's own comes from; None for the library's.
+
+    A plugin counts as a whole, of an installed package the module or the package of the class.
+    """
     parts = defined.__module__.split(".")
-    if parts[0] != PACKAGE:
+    if parts[0] == "wordsens":
         return None
-    home = Path(str(sys.modules[".".join(parts[:2])].__file__))
-    return home.parent if home.name == "__init__.py" else home
-
-
-def content(origins: Iterable[Path | None]) -> str:
-    """A digest of the sources of plugins; "" where there are none."""
-    digest = hashlib.sha256()
-    files = sorted({file for path in origins if path is not None for file in _sources(path)})
-    for file in files:
-        digest.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
-    return digest.hexdigest()[:16] if files else ""
-
-
-def _sources(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-        return
-    for file in path.rglob("*"):
-        if file.suffix in (".py", ".yaml", ".json") and "__pycache__" not in file.parts:
-            yield file
+    name = ".".join(parts[:2]) if parts[0] == PACKAGE else defined.__module__
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return None
+    return Path(file).parent if Path(file).name == "__init__.py" else Path(file)

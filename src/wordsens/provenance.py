@@ -18,6 +18,7 @@ REGISTRY = "wordsens.maps.registry"  # which imports the modules that define a m
 # What no result can depend on: the package's own file only forwards names, progress only speaks,
 # and plugins count with their own content.
 WITHOUT_EFFECT = (PACKAGE, "wordsens.progress", "wordsens.plugins")
+DRAWS = "wordsens.notebook"  # forwarded by the package, and no matter of what is computed
 STUDIES = "wordsens.studies"  # what lies directly in it declares; what computes lies deeper
 ROOT = Path(__file__).resolve().parent
 
@@ -38,7 +39,8 @@ def fingerprint(
     what only reads the names of maps does.
 
     ``extra`` are files and folders of a user's own: the content of their sources counts, and what
-    they import from wordsens.  A map that one of them defines is known by its name.
+    they import from wordsens, which for ``import wordsens`` is all that the package forwards.  A
+    map that one of them defines is known by its name.
 
     Raises FileNotFoundError when an entry is no module or file.
     """
@@ -74,6 +76,8 @@ def _closure(
             continue
         found[name] = path
         imports = _read(path)[1]
+        if PACKAGE in imports and not _module_name(path)[0]:  # somebody's own code
+            imports |= _read(ROOT / "__init__.py")[1] - {DRAWS}
         if map is not None and name == REGISTRY:
             homes = _homes_of_maps()
             others = {home for names in homes.values() for home in names}
@@ -113,11 +117,11 @@ def _module_file(module: str) -> Path | None:
 def _own_files(path: Path) -> list[tuple[str, Path]]:
     """The sources of a file or folder outside the package, by names that tell them apart."""
     if path.is_file():
-        return [(path.name, path)]
+        return [(f"own/{path.name}", path)]  # no script of that name
     if not path.is_dir():
         raise FileNotFoundError(f"no file or folder {path}")
     files = sorted(path.rglob("*.py"))
-    return [(f"{path.name}/{file.relative_to(path).as_posix()}", file) for file in files]
+    return [(f"own/{path.name}/{file.relative_to(path).as_posix()}", file) for file in files]
 
 
 def _homes_of_maps() -> dict[str, set[str]]:

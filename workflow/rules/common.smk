@@ -6,8 +6,7 @@ import sys
 from wordsens.config import load_or_exit
 from wordsens.config.report import REPORT_KINDS
 from wordsens.failures import what_failed
-from wordsens.maps import source
-from wordsens.plugins import content, origin
+from wordsens.plugins import source
 from wordsens.provenance import fingerprint
 from wordsens.studies import figure_kinds
 
@@ -30,15 +29,15 @@ gpus = 1 if cfg.device == "cuda" or (cfg.device == "auto" and cards) else 0
 def code(script, *modules, map=None, study=None):
     """A fingerprint of a script and of every wordsens module that it and ``modules`` can reach.
 
-    Of the maps only one counts where ``map`` is given; what that map and the kind of study take
-    from plugins counts as a whole.
+    Of the maps only one counts where ``map`` is given.  A map and a kind of study of somebody's own
+    count with all their sources, and such a kind with every map, as it may build any.
     """
     path = os.path.join(HERE, "scripts", script)
-    own = content(origin(each) for each in (study, map) if each is not None)
     shipped = [name for name in modules if name.startswith("wordsens.")]
+    own = [home for each in (study, map) if each and (home := source(each))]
     # what has no map of its own only reads what maps declare
-    homes = [home for home in (map and (origin(map) or source(map)),) if home]
-    return fingerprint(path, *shipped, map=map.name if map else "", extra=homes) + own
+    chosen = map.name if map else None if study and source(study) else ""
+    return fingerprint(path, *shipped, map=chosen, extra=own)
 
 
 def drawing(kind):

@@ -97,25 +97,9 @@ class Profile:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The profile as bars on a log scale, with 95% intervals where it is sampled."""
-        from wordsens.figures import style
+        import wordsens  # which only forwards names, so that no cell depends on figures
 
-        with style.context():
-            if axes is None:
-                _, grid = style.panels(1, 1)
-                axes = grid[0, 0]
-            shown = np.flatnonzero(self.shares)
-            low, high = self.intervals()
-            shares = self.shares[shown]
-            axes.bar(shown, shares, width=0.9, color=style.COLOURS[0])
-            if not self.exact:
-                errors = np.stack([shares - low[shown], high[shown] - shares])
-                axes.errorbar(shown, shares, errors, fmt="none", color=style.NEUTRAL, lw=0.9)
-            axes.set_yscale("log")
-            axes.set_xlim(-0.9, self.N + 0.9)
-            axes.set_xlabel(r"sensitivity $s_N(x)$ (bits)")
-            axes.set_ylabel("share of strings")
-            axes.set_title(f"{self.name}, $N = {self.N}$")
-        return axes
+        return wordsens.plot(self, axes=axes)
 
     def _present(self) -> list[int]:
         return [s for s, count in enumerate(self.counts) if count]

@@ -3,7 +3,7 @@
 from wordsens.maps.base import FeatureMap, position_sets
 from wordsens.maps.build import build_map
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
-from wordsens.maps.registry import MAPS, declared, is_map, map_class, register, source
+from wordsens.maps.registry import MAPS, declared, is_map, map_class, register
 
 __all__ = [
     "DEFAULTS",
@@ -18,5 +18,4 @@ __all__ = [
     "map_class",
     "position_sets",
     "register",
-    "source",
 ]

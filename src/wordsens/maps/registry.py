@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wordsens.errors import UserError
@@ -58,14 +57,6 @@ def place(cls: type) -> str:
     """Where a class is defined: file and name, or its module where there is no file."""
     module = sys.modules.get(cls.__module__)
     return f"{getattr(module, '__file__', None) or cls.__module__}: {cls.__qualname__}"
-
-
-def source(cls: type) -> Path | None:
-    """The file of a map that an installed package or a plugin defines; None for the library's."""
-    if cls.__module__.split(".")[0] == __name__.split(".")[0]:
-        return None
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return Path(file) if file else None
 
 
 def declared() -> dict[str, type[FeatureMap]]:

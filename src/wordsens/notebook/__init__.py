@@ -21,6 +21,7 @@ KINDS = {
 
 # Results that have a drawing of their own on one pair of axes: module and function.
 DRAWN = {
+    "Profile": ("boolean", "profile"),
     "InputSensitivity": ("robustness", "input_sensitivity"),
     "TangentKernel": ("robustness", "tangent_kernel"),
 }
@@ -31,8 +32,8 @@ def plot(result: Any, *, title: str | None = None, axes: Any = None) -> Any:
 
     Sensitivities are drawn against n or, where several positions were searched, as distributions
     over them; layers and discrete words against n; losses as test error against γ.  Results of
-    ``wordsens.robustness`` are drawn on ``axes``, which are then returned.  Raises ``UserError``
-    for what no figure shows.
+    ``wordsens.robustness`` and Boolean profiles are drawn on ``axes``, which are then returned.
+    Raises ``UserError`` for what no figure shows.
     """
     if type(result).__name__ in DRAWN:
         module, name = DRAWN[type(result).__name__]
