@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,15 @@ def test_mistakes_are_one_line(tiny_bert: Path, tiny_chat: Path) -> None:
     fails("position", tiny_bert, "w1 w2", positions=[2])
     fails("is no model; allowed", None, "w1 w2")
     assert VOCABULARY > 44
+
+
+def test_a_figure_has_a_bar_for_every_word_as_it_is_written(explained: Explanation) -> None:
+    odd = replace(explained, pieces=["$x_1$ 日", *explained.pieces[1:]])
+    axes = odd.plot("layer 1")
+    heights = [float(each.max(initial=0)) for each in odd.changes("layer 1")]
+    assert [bar.get_height() for bar in axes.patches] == heights
+    assert axes.get_ylabel() == "relative change of layer 1"
+    shown = [label.get_text() for label in axes.get_xticklabels()]
+    assert shown[-1] == odd.pieces[odd.positions[-1]]
+    axes.figure.canvas.draw()  # a formula out of place would raise
+    assert odd.plot(axes=axes) is axes

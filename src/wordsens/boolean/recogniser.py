@@ -9,7 +9,6 @@ never made: with q its query, scores are ⟨Kᵀq, y_m⟩, and V acts after aver
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch.nn import functional
@@ -87,10 +86,6 @@ class Recogniser:
         """The models of these indices."""
         index = torch.as_tensor(models, device=self.device)
         return Recogniser(self.shape, {k: v[index] for k, v in self.weights.items()}, self.margin)
-
-    def with_epsilon(self, epsilon: float) -> Recogniser:
-        """The same weights under another ε of the layer norm (12)."""
-        return Recogniser(replace(self.shape, epsilon=epsilon), self.weights, self.margin)
 
     def logits(self, bits: torch.Tensor) -> torch.Tensor:
         """T(x) of (14), (M, B), for bits (B, N) of all models or (M, B, N) of each."""

@@ -10,7 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 OUTPUT = "output"
 
@@ -128,22 +128,11 @@ class Explanation:
 
         return fragment(self)
 
-    def plot(self, target: str | None = None) -> Figure:
+    def plot(self, target: str | None = None, axes: Axes | None = None) -> Axes:
         """A bar for each word: the largest change of a target, by default the last."""
-        from matplotlib.figure import Figure
+        import wordsens  # which only forwards names, so that no cell depends on figures
 
-        target = target or self.targets[-1]
-        most = [float(every.max(initial=0)) for every in self.changes(target)]
-        figure = Figure(figsize=(max(4, 0.35 * len(most)), 3), layout="constrained")
-        axes = figure.subplots()
-        axes.bar(range(len(most)), most, color="#0072B2", label="real words")
-        if target in self.sup:
-            axes.plot(range(len(most)), self.sup[target], "o", color="#D55E00", label="any Δ")
-            figure.legend(loc="outside upper right", frameon=False, ncols=2)
-        names = [self.pieces[row].replace("$", r"\$") for row in self.positions]
-        axes.set_xticks(range(len(most)), names, rotation=90)
-        axes.set_ylabel(f"relative change of {target}")
-        return figure
+        return wordsens.plot(self, target=target, axes=axes)
 
     def _word(self, at: int, index: int, every: np.ndarray) -> dict[str, Any]:
         part = self.replaced[at]

@@ -21,23 +21,25 @@ KINDS = {
 
 # Results that have a drawing of their own on one pair of axes: module and function.
 DRAWN = {
+    "Explanation": ("explanation", "explanation"),
     "Profile": ("boolean", "profile"),
     "InputSensitivity": ("robustness", "input_sensitivity"),
     "TangentKernel": ("robustness", "tangent_kernel"),
 }
 
 
-def plot(result: Any, *, title: str | None = None, axes: Any = None) -> Any:
+def plot(result: Any, *, title: str | None = None, axes: Any = None, **options: Any) -> Any:
     """The figure of a result, and of several of one kind together when given as a list.
 
     Sensitivities are drawn against n or, where several positions were searched, as distributions
     over them; layers and discrete words against n; losses as test error against γ.  Results of
-    ``wordsens.robustness`` and Boolean profiles are drawn on ``axes``, which are then returned.
+    ``wordsens.robustness``, Boolean profiles and explanations (``target``) are drawn on ``axes``,
+    which are then returned.
     Raises ``UserError`` for what no figure shows.
     """
     if type(result).__name__ in DRAWN:
         module, name = DRAWN[type(result).__name__]
-        return getattr(import_module(f"{__name__}.{module}"), name)(result, axes)
+        return getattr(import_module(f"{__name__}.{module}"), name)(result, axes, **options)
     results = list(result) if isinstance(result, list | tuple) else [result]
     names = {type(each).__name__ for each in results}
     if len(names) != 1 or not names <= set(KINDS):
