@@ -63,9 +63,11 @@ def test_no_random_delta_does_more(encoder) -> None:
 
 def test_batching_layers_and_text_change_nothing(encoder) -> None:
     options = {"starts": 3, "steps": 15, "seed": 4}
-    both = wordsens.layer_sensitivity(encoder, IDS, **options)
+    model = sharp(encoder)  # in float64, where a climb does not depend on the order of sums
+    both = wordsens.layer_sensitivity(model, IDS, **options)
+    first = wordsens.layer_sensitivity(model, IDS[0], **options)
+    torch.testing.assert_close(first.sup, both.sup[0], rtol=1e-6, atol=1e-9)
     alone = wordsens.layer_sensitivity(encoder, IDS[0], **options)
-    torch.testing.assert_close(alone.sup, both.sup[0], rtol=1e-4, atol=1e-6)
     text = wordsens.layer_sensitivity(encoder, "w5 w26 w13 w1", **options)
     assert torch.equal(text.sup, alone.sup)
     assert text.start == alone.start

@@ -72,7 +72,7 @@ def test_saved_whole(tmp_path: Path) -> None:
     found = explanation()
     assert found.save(tmp_path / "new" / "page.html").read_text() == html(found)
     assert found._repr_html_() == fragment(found)
-    assert len(found.plot("layer 2").axes[0].patches) == 2
+    assert len(found.plot("layer 2").patches) == 2
 
 
 @pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
