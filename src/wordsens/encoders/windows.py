@@ -1,0 +1,27 @@
+"""A text longer than a model holds, cut into windows of whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wordsens.data.pieces import CONTINUES
+
+
+def windows(pieces: Sequence[str], room: int) -> list[slice]:
+    """Windows of at most ``room`` of the pieces, as even as whole words allow.
+
+    ``pieces`` are written as ``Encoder.pieces`` writes them; a word is cut only where it is longer
+    than half a window.
+    """
+    found, start = [], 0
+    while start < len(pieces):
+        left = len(pieces) - start
+        end = start + -(-left // -(-left // room))  # an even share of what is left
+        whole = end
+        while whole < len(pieces) and whole > start and pieces[whole].startswith(CONTINUES):
+            whole -= 1
+        if whole > start + room // 2 or end == len(pieces):
+            end = whole
+        found.append(slice(start, end))
+        start = end
+    return found
