@@ -18,7 +18,7 @@ from wordsens.encoders.output_view import OutputView
 from wordsens.encoders.outputs import NEXT_TOKEN, Head, PooledHead
 from wordsens.encoders.replaced import Replaced, Text
 from wordsens.encoders.sensitivity import layer_sensitivity
-from wordsens.encoders.windows import windows
+from wordsens.encoders.windows import room, windows
 from wordsens.errors import UserError, whole_number
 from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
@@ -44,12 +44,14 @@ class Explainer:
         top: int = 5,
         seed: int = 0,
         device: str = "cpu",
+        name: str | None = None,
     ) -> None:
         if effort not in EFFORTS:
             raise UserError(f"effort {effort!r} is not known; choose {' or '.join(EFFORTS)}")
         self.top, self.seed = whole_number("top", top), whole_number("seed", seed, None)
         self.effort, self.delta = effort, delta
         self.encoder = _encoder(model, tokenizer)
+        self.name = name or (self.encoder.folder.name if self.encoder.folder else "model")
         self.head = self._head(classifier, device)
         perturb = "layer0" if self.encoder.blocks().stepwise else "word_vector"
         self.known: LayeredEncoder = layered(self.encoder, perturb=perturb, device=device)
@@ -59,7 +61,7 @@ class Explainer:
     @property
     def room(self) -> int:
         """The tokens of a text that the model has positions for."""
-        return self.encoder.max_tokens - len(self.before) - len(self.after)
+        return room(self.encoder)
 
     def tokens(self, text: str | Sequence[int]) -> list[int]:
         """The token ids of a text; raises UserError for one without any, and for ids of no word."""
@@ -77,8 +79,8 @@ class Explainer:
 
     def windows(self, ids: Sequence[int], most: int | None = None) -> list[slice]:
         """The windows of a text, of ``most`` tokens where that is less than the model holds."""
-        room = self.room if most is None else min(self.room, whole_number("tokens", most))
-        return windows(self.encoder.pieces(ids), room)
+        size = self.room if most is None else min(self.room, whole_number("tokens", most))
+        return windows(self.encoder.pieces(ids), size)
 
     def explain(
         self, ids: Sequence[int], part: slice, rows: Sequence[int], text: int = 0
@@ -112,7 +114,7 @@ class Explainer:
             tried="all" if self.exhaustive else f"{shortlist} of {len(self.candidates):,}",
             top=self.top,
             effort=self.effort,
-            model=self.encoder.folder.name if self.encoder.folder else "model",
+            model=self.name,
             text=text,
             start=part.start,
             of=len(ids),

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wordsens.data.encoders import Encoder
 from wordsens.data.pieces import CONTINUES
+
+
+def room(encoder: Encoder) -> int:
+    """The tokens of a text that a model has positions for, special ones put around it."""
+    return encoder.max_tokens - sum(map(len, encoder.special_tokens()))
 
 
 def windows(pieces: Sequence[str], room: int) -> list[slice]:
