@@ -10,8 +10,10 @@ _ADDED = re.compile(
     r"|explanations|classifiers)"
     r"\.own_[A-Za-z0-9_]+(?:\.([a-z_]+))?"
 )
-_REPORT = ("n", "trials", "layers", "starts", "steps", "text", "texts", "tokens", "windows")
-_REPORT += ("effort",)
+_REPORT = (
+    *("n", "trials", "layers", "starts", "steps"),
+    *("text", "texts", "tokens", "windows", "effort"),
+)
 _MEANT = {
     ("datasets", "tokens"): "report.n",
     ("attraction", "tokens"): "report.n",

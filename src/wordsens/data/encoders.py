@@ -56,7 +56,7 @@ class Encoder:
 
     @classmethod
     def open(cls, folder: str | Path, key: str = "encoder") -> Encoder:
-        """Read the config.json of a model's folder, the header of a GGUF file, or owner/name@commit.
+        """Read the config.json of a folder or the header of a GGUF file, or of owner/name@commit.
 
         Raises UserError, starting with ``key``, when the folder lacks a part, holds sizes that
         cannot be, or has weights other than those that ``fetch_encoder`` noted.

@@ -31,8 +31,8 @@ def local(model: str | Path, key: str) -> Path:
     found = pinned(model)
     if found is None:
         raise UserError(
-            f"{key}: {model} is no folder here, and a name on the hub needs a commit to be the same "
-            f"model tomorrow; give a path, or {name}@ and 40 hexadecimal digits"
+            f"{key}: {model} is no folder here, and a name on the hub needs its commit to stay the "
+            f"same model; give a path, or {name}@ and 40 hexadecimal digits"
         )
     from wordsens.data.assets import hub_snapshot
 

@@ -84,8 +84,8 @@ def _explanation(table: pd.DataFrame, causal: bool) -> Part:
         "Your text, word by word",
         [
             "The largest relative change that a word of the vocabulary makes in each word's place; "
-            f"every change is exact, and the words are a shortlist.{decoder} Below, the three words "
-            f"of each text that change {named} most.",
+            f"every change is exact, and the words are a shortlist.{decoder} Below, the three "
+            f"words of each text that change {named} most.",
         ],
         ["text", "token", "word", "becomes", "change", "distance"],
         rows,
@@ -212,8 +212,8 @@ def _vocabulary(table: pd.DataFrame, causal: bool) -> Part:
         rows.append([str(n), *("–" if row[k] != row[k] else f"{row[k]:.3f}" for k in names)])
     of = f", its first {int(table['d'].iloc[0])} dimensions" if "d" in table else ""
     sentence = (
-        f"The paper's random attention layer on the model's own word vectors{of}: the supremum over "
-        "the ball at one position beside the most that any real word does, at that position and "
+        f"The paper's random attention layer on the model's own word vectors{of}: the supremum "
+        "over the ball at one position beside the most that any real word does, at that position and "
         "anywhere."
     )
     columns = ["n", "any Δ in the ball", "any word there", "any word anywhere", "inside the ball"]

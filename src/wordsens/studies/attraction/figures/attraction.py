@@ -50,7 +50,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 
 
 def _kinds(table: pd.DataFrame) -> list[str]:
-    """What the attention is known under: unchanged, and either Δ where there are such directions."""
+    """What the attention is known under: unchanged, and either Δ where such directions exist."""
     known = set(table[table["quantity"] == "attention"]["perturbation"])
     return [kind for kind in TITLES if kind in known]
 
