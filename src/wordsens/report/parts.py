@@ -213,8 +213,8 @@ def _vocabulary(table: pd.DataFrame, causal: bool) -> Part:
     of = f", its first {int(table['d'].iloc[0])} dimensions" if "d" in table else ""
     sentence = (
         f"The paper's random attention layer on the model's own word vectors{of}: the supremum "
-        "over the ball at one position beside the most that any real word does, at that position and "
-        "anywhere."
+        "over the ball at one position beside the most that any real word does, at that position "
+        "and anywhere."
     )
     columns = ["n", "any Δ in the ball", "any word there", "any word anywhere", "inside the ball"]
     return Part(
