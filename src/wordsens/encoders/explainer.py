@@ -110,7 +110,7 @@ class Explainer:
             named=names,
             labels=[] if self.head is None else self.head.labels,
             kind=None if self.head is None else self.head.kind,
-            logits=None if state.logits is None else state.logits.double().cpu().numpy(),
+            logits=_scaled(state),
             tried="all" if self.exhaustive else f"{shortlist} of {len(self.candidates):,}",
             top=self.top,
             effort=self.effort,
@@ -189,6 +189,14 @@ def _encoder(model: Measurable, tokenizer: Any) -> Encoder:
     if isinstance(model, (str, Path)):
         return Encoder.open(model)
     return model if isinstance(model, Encoder) else layered(model).encoder
+
+
+def _scaled(state: Text) -> np.ndarray | None:
+    """The unchanged text's logits of classes, or log-probabilities of next tokens, (C,)."""
+    if state.head is None or state.logits is None:
+        return None
+    own = state.logits.double().cpu()
+    return (own.log_softmax(0) if state.head.kind == NEXT_TOKEN else own).numpy()
 
 
 def _arrays(part: Replaced, state: Text) -> dict[str, np.ndarray]:
