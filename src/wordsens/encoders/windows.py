@@ -26,7 +26,7 @@ def windows(pieces: Sequence[str], room: int) -> list[slice]:
         whole = end
         while whole < len(pieces) and whole > start and pieces[whole].startswith(CONTINUES):
             whole -= 1
-        if whole > start + room // 2 or end == len(pieces):
+        if whole >= start + max(1, room // 2):
             end = whole
         found.append(slice(start, end))
         start = end

@@ -1,8 +1,8 @@
 """What real words do in the place of each word of a text: a row per layer, a column per word.
 
 The colour is the largest relative change of a layer, or of the output, that a word which ran makes
-in a word's place; the scale is that of all texts.  Where the output stands above the layers, it has
-a scale of its own, written beside it.  In a decoder a word reaches only what comes after it.
+in a word's place; the layers of all texts share one scale.  An output above the layers has a scale
+of its own, from 0 to the number beside it.  In a decoder a word reaches only what comes after it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _panel(axes: Axes, part: pd.DataFrame, top: float, columns: int) -> QuadMesh
     names = [str(_layer(name)) for name in order]
     if OUTPUT in grid.index:
         own = grid.loc[OUTPUT].to_numpy()
-        names.append(f"output (× {own.max():.2f})")
+        names.append(f"output (to {own.max():.2f})")
         values = np.vstack([values, own / own.max() * top if own.max() > 0 else own])
     mesh = axes.pcolormesh(values, vmin=0, vmax=top, cmap="cividis", rasterized=True)
     pieces = part.drop_duplicates("position").sort_values("position")["piece"].astype(str)
