@@ -89,7 +89,7 @@ def test_a_classifier_and_what_words_do_to_it(
     tiny_bert: Path, corpus: Path, tmp_path: Path
 ) -> None:
     asked = complete("classifier", encoder="tiny", corpus="mine", seed=0, windows=4)
-    asked["names"] = {"1": "fresh", "-1": "rotten"}
+    asked["names"] = ["rotten", "fresh"]
     inputs = {"encoder": str(tiny_bert), "texts": str(corpus)}
     made = classifier_tables(asked, inputs, "cpu")
     table = made["table"].set_index("texts")

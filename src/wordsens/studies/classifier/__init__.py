@@ -16,9 +16,10 @@ class Classify(Study):
     minutes = 120
 
     def cell(self, config: Any, point: Mapping[str, Any]) -> Plain:
-        corpus = config.corpora[self.settings["corpus"]].settings
-        found = {str(sign): name for name, sign in (corpus.get("labels") or {}).items()}
-        return {**super().cell(config, point), "names": self.settings["names"] or found}
+        labels = config.corpora[self.settings["corpus"]].settings.get("labels") or {}
+        own = {sign: name for name, sign in labels.items()}
+        found = [str(own.get(sign, sign)) for sign in (-1, 1)]
+        return {**super().cell(config, point), "names": self.settings.get("names") or found}
 
     def inputs(self, config: Any, point: Mapping[str, Any]) -> dict[str, str]:
         return {

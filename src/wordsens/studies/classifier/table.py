@@ -17,7 +17,7 @@ def tables(cell: Mapping[str, Any], inputs: Mapping[str, str], device: str) -> d
     """The shares of windows that are classified right, of those trained on and held out."""
     encoder = Encoder.open(inputs["encoder"], f"encoders.{cell['encoder']}")
     texts = list(read_texts(inputs["texts"]))
-    names = {1: "1", -1: "-1"} | {int(sign): name for sign, name in cell["names"].items()}
+    names = dict(zip((-1, 1), cell["names"], strict=True))
     with track(f"classifier {cell['study']}", 1, "encoder"):
         found = train_classifier(
             encoder,
