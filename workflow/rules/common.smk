@@ -98,9 +98,10 @@ def report_entries():
 
 def report_tables():
     """The tables of the report: those of its figures, and of its classifier if there is one."""
-    classifier = f"{cfg.report}_classifier"
-    own = [classifier] if classifier in cfg.studies["classifier"] else []
-    return [*own, *report_entries()]
+    if not cfg.report:
+        return []
+    used = cfg.study(f"{cfg.report}_explanation").settings.get("classifier")
+    return [*([used] if used else []), *report_entries()]
 
 
 def report_study(report):

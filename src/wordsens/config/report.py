@@ -86,8 +86,9 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     page |= {"encoder": used, "corpus": pages, "texts": sizes["texts"]}
     labelled = isinstance(corpora.get(corpus), dict) and corpora[corpus].get("labelled", True)
     if labelled and not (known and (known.generates or known.classifies)):
-        page["classifier"] = f"{name}_classifier"
-        add("classifiers", {"encoder": used, "corpus": corpus}, page["classifier"])
+        page["classifier"] = _classifier(filled, used, corpus) or f"{name}_classifier"
+        if page["classifier"] == f"{name}_classifier":
+            add("classifiers", {"encoder": used, "corpus": corpus}, page["classifier"])
     add("explanations", page, f"{name}_explanation")
     sentences = next(iter((filled.get("attention") or {}).values()), None)
     if isinstance(sentences, dict) and "sentences" in sentences:
@@ -97,6 +98,15 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
         if key in filled.get(SECTIONS.get(kind, kind), {}):
             add("figures", {"kind": DRAWN.get(kind, kind), "sweeps": [key], "default": False}, key)
     return filled
+
+
+def _classifier(config: Plain, encoder: str, corpus: str) -> str | None:
+    """The first entry of classifiers that is of this encoder and corpus."""
+    wanted = {"encoder": encoder, "corpus": corpus}
+    for name, entry in _items(config.get("classifiers")):
+        if isinstance(entry, dict) and wanted.items() <= entry.items():
+            return str(name)
+    return None
 
 
 def _source(encoder: str) -> Plain:

@@ -59,10 +59,10 @@ def parts(
     }
     found = []
     for name, table in tables.items():
-        kind = name.rsplit("_", 1)[1]
-        if kind == "classifier":
+        if "accuracy" in table:
             found.append(_classifier(table))
             continue
+        kind = name.rsplit("_", 1)[1]
         part = made[kind](table, causal)
         found.append(Part(**(vars(part) | {"figure": name})))
         if kind == "layers":
