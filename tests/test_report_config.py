@@ -124,7 +124,7 @@ def test_a_decoder_is_measured_at_a_word_with_others_around_it(
     near = found.study("own_chat_positions")
     assert near.settings["positions"] == "random:8"
     assert found.figures["own_chat_positions"].kind == "layer_positions"
-    assert not found.studies["classifier"]
+    assert "classifier" not in found.study("own_chat_explanation").settings
     encoder = loaded(encoder="bert", texts="mine.txt")
     assert encoder.study("own_bert_layers").settings["positions"] == "first"
     assert "own_bert_positions" not in encoder.figures
