@@ -307,7 +307,7 @@ def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -
     assert loaded.study(f"{name}_layers").values("n") == [8, 12]
     assert loaded.study(f"{name}_vocabulary").values("d") == [16]
     kinds = [figure for figure in loaded.figures if figure.startswith(f"{name}_")]
-    assert len(kinds) == 4
+    assert len(kinds) == 5
     assert not any(loaded.figures[figure].default for figure in kinds)
     assert load(DEFAULT, [], SCHEMA).report is None
     known = load(changed({"encoder": str(tiny_bert)}), [], SCHEMA)

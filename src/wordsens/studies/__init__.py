@@ -22,6 +22,8 @@ BUILT_IN = (
     "attraction",
     "attention",
     "prompts",
+    "classifier",
+    "explanation",
     "robustness",
     "text_robustness",
     "attack",
