@@ -1,12 +1,15 @@
 """Attention layers with random weights.
 
-    φ(X)_j = Σ_k s_jk value(x_k),    s_j = weights of the scores ⟨query(x_j), key(x_k)⟩,
+    φ(X)_j = Σ_k s_jk value(x_k),    s_j = weights of the scores ⟨query(x_j), key(x_k)⟩/τ,
 
-with linear projections query, key and value per head.  RAF (3) has query = Wᵀ/√d, key and value
-the identity; QKV (2) has all three.
+with linear projections query, key and value per head and a temperature τ.  RAF (3) has
+query = Wᵀ/√d, key and value the identity; QKV (2) has all three.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
@@ -15,6 +18,9 @@ from wordsens.maps.attention.state import AttentionState, Projection
 from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
+
+INFINITY = float("inf")
+Layer = TypeVar("Layer", bound="AttentionMap")
 
 
 class AttentionMap(FeatureMap):
@@ -25,6 +31,19 @@ class AttentionMap(FeatureMap):
     query: Projection
     key: Projection
     value: Projection
+
+    @classmethod
+    def with_weights(
+        cls,
+        weights: Mapping[str, Any],
+        options: MapOptions = DEFAULTS,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> AttentionMap:
+        made = super().with_weights(weights, options, dtype=dtype, device=device)
+        assert isinstance(made, AttentionMap)
+        return tempered(made, options)
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
@@ -68,3 +87,19 @@ class AttentionMap(FeatureMap):
 
     def attention(self, X: torch.Tensor) -> AttentionState:
         return self.state(X[None])
+
+
+def temperature(options: MapOptions) -> float:
+    """The option τ, by which scores are divided; ``UserError`` where it is no positive number."""
+    value = options.more.get("temperature", 1)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < INFINITY:
+        raise UserError(f"temperature = {value!r} must be a positive number")
+    return float(value)
+
+
+def tempered(made: Layer, options: MapOptions) -> Layer:
+    """The map with its scores divided by τ; at τ = 1 no bit of it changes."""
+    made.chosen, tau = options, temperature(options)
+    if tau != 1 and made.query.matrix is not None:
+        made.query = Projection(made.query.matrix / tau)
+    return made
