@@ -92,10 +92,7 @@ ALL = {**LENGTHS, **ERRORS, "draw_figure": 2}
         ("src/wordsens/search/ascent.py", ALL),
         ("src/wordsens/search/losses.py", ERRORS),
         ("src/wordsens/studies/sensitivity/cell.py", LENGTHS),
-        (
-            "src/wordsens/maps/attention/view.py",
-            ALL | {"sensitivity_cell": 3, "sensitivity_table": 1},
-        ),
+        ("src/wordsens/maps/attention/view.py", ALL | {"sensitivity_cell": 3, "sensitivity_table": 1}),
         ("src/wordsens/maps/qkv.py", {}),
         ("src/wordsens/studies/generalization/figures/tradeoff.py", {}),
         ("src/wordsens/studies/sensitivity/figures/context_length.py", {"draw_figure": 1}),

@@ -48,7 +48,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 class Transformer(FeatureMap):
-    """L blocks, each H heads of attention (2) and an MLP, with residual connections and layer norms.
+    """L blocks of H heads of attention (2) and an MLP, with residual connections and layer norms.
 
     Heads have dimension d/H and stand side by side; all weights are N(0, 1/fan-in).  With one block
     and ``residual=0, norm="none", mlp=0`` it is ``qkv`` with head_dim = d/H, drawn alike.
@@ -127,7 +127,7 @@ class Transformer(FeatureMap):
         if d % heads:
             raise UserError(f"heads = {heads} must divide d = {d}; the heads share a token's space")
         hidden = _own("mlp", options) * d
-        shapes = {name: (heads, d // heads, d) for name in ("WQ", "WK", "WV")}
+        shapes = dict.fromkeys(("WQ", "WK", "WV"), (heads, d // heads, d))
         if hidden:
             shapes |= {"W1": (hidden, d), "W2": (d, hidden)}
 

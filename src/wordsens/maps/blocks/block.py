@@ -6,8 +6,8 @@ With A heads of attention side by side, M(x) = W₂ ϕ(W₁ x) and a residual we
     norm before    y = ρ x + A(N(x))           z = ρ y + M(N(y))
     norm after     y = N(ρ x + A(x))           z = N(ρ y + M(y))
 
-(Vaswani et al., 2017, are "after"; Xiong et al., ICML 2020, compare the two), N(x) = (x − mean)/√(var + ε)
-token by token.  Without an MLP a block ends with y.
+(Vaswani et al., 2017, are "after"; Xiong et al., ICML 2020, compare the two), with
+N(x) = (x − mean)/√(var + ε) token by token.  Without an MLP a block ends with y.
 """
 
 from __future__ import annotations
