@@ -92,8 +92,9 @@ class Transformer(FeatureMap):
             Block(
                 design,
                 Projection(query[:, layer]),
-                *(Projection(None if W is None else W[:, layer]) for W in (key, value)),
-                *(None if W is None else W[:, layer] for W in (out, up, down)),
+                Projection(_layer(key, layer)),
+                Projection(_layer(value, layer)),
+                *(_layer(W, layer) for W in (out, up, down)),
             )
             for layer in range(WQ.shape[1])
         ]
@@ -127,7 +128,9 @@ class Transformer(FeatureMap):
         if d % heads:
             raise UserError(f"heads = {heads} must divide d = {d}; the heads share a token's space")
         hidden = _own("mlp", options) * d
-        shapes = dict.fromkeys(("WQ", "WK", "WV"), (heads, d // heads, d))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+            ("WQ", "WK", "WV"), (heads, d // heads, d)
+        )
         if hidden:
             shapes |= {"W1": (hidden, d), "W2": (d, hidden)}
 
@@ -192,6 +195,11 @@ class Transformer(FeatureMap):
     @classmethod
     def vocabulary_bytes(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
         return 32 * cls.weight_count(d, options) + 2 * WORKING_BYTES
+
+
+def _layer(W: torch.Tensor | None, layer: int) -> torch.Tensor | None:
+    """One layer's part of weights (T, L, ...)."""
+    return None if W is None else W[:, layer]
 
 
 def _own(name: str, options: MapOptions) -> Any:

@@ -85,7 +85,7 @@ class BlocksView(OneTokenView):
                 value = torch.cat([self._through(part).flatten(3) @ u for _, part in chunks], 2)
 
         def pullback(weight: torch.Tensor) -> torch.Tensor:
-            pulled = []
+            pulled: list[torch.Tensor] = []
             for i, (chosen, part) in enumerate(chunks):
                 moving, along = recorded[i] if recorded else record(part)
                 pulled += torch.autograd.grad(
