@@ -8,13 +8,13 @@ from typing import Any
 from wordsens.activations import activation
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention.layer import temperature
+from wordsens.maps.attention.layer import AttentionMap, temperature
 from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
 from wordsens.maps.attention.state import Projection
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.blocks.block import Block, Design
 from wordsens.maps.blocks.view import WORKING_BYTES, BlocksView
-from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
+from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 from wordsens.perturbation import OneTokenView
 from wordsens.randomness import Stream
 
@@ -61,13 +61,7 @@ class Transformer(FeatureMap):
     title = "Random transformer"
     short = "TF"
     options = {  # noqa: RUF012
-        "depth": {
-            "description": "Number of layers L.",
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 256,
-            "default": 1,
-        },
+        "depth": None,
         "heads": None,
         "activation": None,
         "temperature": None,
@@ -75,7 +69,7 @@ class Transformer(FeatureMap):
     }
     needs = ("depth",)
     weight_names = ("WQ",)
-    effort = Effort(starts=8, anneal=0, steps=50, halve=8)
+    effort = Effort(starts=8, anneal=0, steps=56)  # exploring and refining (search.momentum)
 
     def __init__(self, weights: Mapping[str, torch.Tensor], options: MapOptions) -> None:
         """``weights`` with a first axis of draws, before those of the class's description."""
@@ -162,6 +156,17 @@ class Transformer(FeatureMap):
 
     def view(self, X: torch.Tensor, sets: torch.Tensor) -> OneTokenView:
         return BlocksView(self.blocks, X, sets)
+
+    @classmethod
+    def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
+        # one layer is smooth, and searched as attention alone is; layers pile up small hills
+        one = options.depth == 1 and _own("attention", options) == "softmax"
+        return AttentionMap.effort if one else cls.effort
+
+    @classmethod
+    def loss_effort_for(cls, n: int, d: int) -> LossEffort:
+        # an evaluation is a pass through all layers
+        return LossEffort(8, explore=20, polish=30, rounds=2, beside=2)
 
     # Sizes
 

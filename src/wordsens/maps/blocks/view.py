@@ -25,6 +25,8 @@ class BlocksView(OneTokenView):
     def __init__(self, blocks: list[Block], X: torch.Tensor, sets: torch.Tensor) -> None:
         self.blocks, self.X, self.sets = blocks, X, sets
         self.tokens = X[:, sets]  # (T, P, m, d)
+        # several layers pile up small hills, as kinks do
+        self.kinked = len(blocks) > 1 or blocks[0].design.normalization.kinks
         self.first = AttentionView(blocks[0].state(X), sets)
         x = X[:, None]
         for block in blocks:
