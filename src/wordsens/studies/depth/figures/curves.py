@@ -50,12 +50,12 @@ def panels(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, list[Any]]:
     parts = [(panel, summarise(x)) for panel, x in zip(axes[0], tables.values(), strict=True)]
     for panel, table in zip(axes[0], tables.values(), strict=True):
         panel.set_title(title(table))
-        panel.set_ylabel(r"word sensitivity $\mathcal{S}$ (ratio)")
     low = min(
         (numbers["mean"] - numbers["std"].fillna(0)).clip(lower=numbers["mean"] / 2).min()
         for _, numbers in parts
     )
     high = max((numbers["mean"] + numbers["std"].fillna(0)).max() for _, numbers in parts)
+    axes[0, 0].set_ylabel(r"word sensitivity $\mathcal{S}$ (ratio)")
     for panel, _ in parts:
         style.logarithmic(panel, "y")
         panel.set_ylim(low / 1.15, 1.15 * high)
