@@ -204,7 +204,7 @@ def test_a_loaded_model_is_left_as_it_is(tiny_bert) -> None:
     assert {weight.dtype for weight in whole.parameters()} == {torch.bfloat16}
     assert all(weight.requires_grad for weight in whole.parameters())
     kept = random_model("bert")
-    shared = Encoder.of(kept, tokenizer).blocks().words.weight
+    shared = Encoder.of(kept, tokenizer).blocks().embedding.weight
     assert shared.data_ptr() == kept.get_input_embeddings().weight.data_ptr()
     with torch.no_grad():
         kept.encoder.layer[1].output.dense.bias[0] = torch.nan

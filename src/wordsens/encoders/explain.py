@@ -36,7 +36,7 @@ def explain(
     positions: str | Sequence[int] = "all",
     effort: str = "page",
     delta: bool = True,
-    words: str | Sequence[str | int] = "shortlist",
+    candidates: str | Sequence[str | int] = "shortlist",
     top: int = 5,
     seed: int = 0,
     device: str = "cpu",
@@ -46,7 +46,7 @@ def explain(
     ``model`` is a path, an ``Encoder``, or a loaded model of transformers with its ``tokenizer``;
     a sequence classifier's output is its class logits, a causal model's the distribution of the
     next token, and any other model has layers only.  ``positions`` counts the text's own tokens.
-    ``words`` are "shortlist" (chosen at random and by gradient), "all" the words of the
+    ``candidates`` are "shortlist" (chosen at random and by gradient), "all" the words of the
     vocabulary, or a list of words or token ids, all of which run.  ``effort`` "quick" searches
     less than "page"; ``delta=False`` leaves the search of the ball out.  The ``top`` replacements
     of each word are kept for every layer and the output.
@@ -74,12 +74,12 @@ def explain(
     encoder.check_ids(whole)
     rows = _rows(positions, len(ids))
     state = Text(known, head, whole)
-    candidates, exhaustive = _candidates(known, words)
+    words, exhaustive = _candidates(known, candidates)
     replaced = []
     for number, row in enumerate(rows):
         own = Stream(seed, "explain", position=row)
         at = len(before) + row
-        others = candidates[candidates != whole[at]]
+        others = words[words != whole[at]]
         if exhaustive:
             replaced.append(state.run(at, others))
         else:
@@ -105,7 +105,7 @@ def explain(
         labels=[] if head is None else head.labels,
         kind=None if head is None else head.kind,
         logits=None if state.logits is None else state.logits.double().cpu().numpy(),
-        tried="all" if exhaustive else f"{shortlist} of {len(candidates):,}",
+        tried="all" if exhaustive else f"{shortlist} of {len(words):,}",
         top=top,
         effort=effort,
     )
@@ -115,9 +115,12 @@ def _opened(model: Any, tokenizer: Any, device: str) -> tuple[LayeredEncoder, He
     from wordsens.data.encoders import Encoder
 
     if isinstance(model, LayeredEncoder):
-        encoder = model.encoder
-    elif isinstance(model, torch.nn.Module):
+        # Its weights may be drawn, or its word moved elsewhere; the output needs the whole model.
+        raise UserError("explain takes no LayeredEncoder; give the path or the Encoder behind it")
+    if isinstance(model, torch.nn.Module):
         encoder = Encoder.of(model, tokenizer)
+    elif tokenizer is not None:
+        return layered(model, tokenizer), None  # which says that it would be ignored
     elif isinstance(model, Encoder):
         encoder = model
     else:
@@ -146,21 +149,23 @@ def _rows(positions: str | Sequence[int], n: int) -> list[int]:
 
 
 def _candidates(
-    known: LayeredEncoder, words: str | Sequence[str | int]
+    known: LayeredEncoder, candidates: str | Sequence[str | int]
 ) -> tuple[torch.Tensor, bool]:
     """Token ids of the words to try, and whether all of them run."""
     encoder = known.encoder
-    pieces, special = encoder.words()
-    if isinstance(words, str):
-        if words not in ("all", "shortlist"):
-            raise UserError(f"words {words!r} is not known; choose all, shortlist, or a list")
+    pieces, special = encoder.word_pieces()
+    if isinstance(candidates, str):
+        if candidates not in ("all", "shortlist"):
+            raise UserError(
+                f"candidates {candidates!r} is not known; choose all, shortlist, or a list"
+            )
         shown = encoder.pieces(range(min(len(encoder.tokenizer), len(pieces))), in_text=False)
         left = set(range(len(shown))) - set(special)
         # A piece that only continues a word is no word in a word's place.
         whole = [i for i in sorted(left) if shown[i].isalpha()]
-        return torch.tensor(whole or sorted(left)), words == "all"
+        return torch.tensor(whole or sorted(left)), candidates == "all"
     found: list[int] = []
-    for word in words:
+    for word in candidates:
         ids = [word] if isinstance(word, int) else _pieces_of(encoder, word)
         if len(ids) != 1 or not 0 <= ids[0] < len(pieces):
             raise UserError(
@@ -169,7 +174,7 @@ def _candidates(
             )
         found += ids
     if not found:
-        raise UserError("words is empty; give at least one")
+        raise UserError("candidates is empty; give at least one")
     return torch.tensor(found).unique(), True
 
 
@@ -200,7 +205,7 @@ def _searched(
 def _with_output(part: Replaced, head: Head | None, state: Text) -> dict[str, np.ndarray]:
     """What one position's words did, as arrays; the output's change is that of φ."""
     found = {
-        "word": part.words.numpy(),
+        "word": part.ids.numpy(),
         "change": part.change.double().numpy(),
         "distance": part.distance.double().numpy(),
     }
@@ -223,5 +228,5 @@ def _with_output(part: Replaced, head: Head | None, state: Text) -> dict[str, np
 
 
 def _names(encoder: Any, replaced: Sequence[Replaced]) -> dict[int, str]:
-    ids = torch.cat([part.words for part in replaced]).unique().tolist()
+    ids = torch.cat([part.ids for part in replaced]).unique().tolist()
     return dict(zip(ids, encoder.pieces(ids, in_text=False), strict=True))
