@@ -40,6 +40,7 @@ BUILT_IN = (
     "boolean_volume",
     "boolean_trained",
     "depth",
+    "classifiers",
 )
 _known: dict[str, type[Study]] = {}
 

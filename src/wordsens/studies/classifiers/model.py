@@ -68,6 +68,10 @@ class Classifiers:
         W = self.weights
         return (features.mean(-2) @ W["head"][:, :, None])[..., 0] + W["bias"][:, None]
 
+    def only(self, model: int) -> Classifiers:
+        """One of the models."""
+        return Classifiers({name: W[model : model + 1] for name, W in self.weights.items()})
+
     def detached(self) -> Classifiers:
         """The models as they are now, their weights fixed."""
         return Classifiers({name: W.detach().clone() for name, W in self.weights.items()})

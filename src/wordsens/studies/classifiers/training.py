@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import logsigmoid
 
@@ -49,7 +50,8 @@ def train(
     noise = [stream.child("probes").generator() for stream in streams]
     step = 0
     for epoch in range(settings["epochs"]):
-        order = torch.stack([s.child("order", epoch=epoch).permutation(N) for s in streams])
+        orders = [s.child("order", epoch=epoch).generator().permutation(N) for s in streams]
+        order = torch.from_numpy(np.stack(orders))
         for chosen in order.split(size, 1):
             if chosen.shape[1] < size:
                 continue

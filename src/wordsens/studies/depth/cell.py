@@ -30,7 +30,7 @@ def run(
 
     Trial t's weights are those of one stream at every setting, layer by layer, so that settings are
     compared on equal draws.  Arrays by trial and setting (T, K): sup, bound, norm, spread, steps,
-    winner, seconds; by trial: sample.  The attributes ``depths`` and ``temperatures`` (K,) say
+    start, seconds; by trial: sample.  The attributes ``depths`` and ``temperatures`` (K,) say
     which setting is which.
     """
     cls = map_class(cell["map"])
@@ -76,7 +76,7 @@ def _measured(
             view = cls.draw_view(X[first : first + together], sets, own, options)
             found = summarise([search(cls, view, sets, own, effort, n)], sets, single=False)
         part = {name: getattr(found, name).cpu().numpy() for name in NUMBERS}
-        part["winner"] = np.array(found.start, dtype=object)
+        part["start"] = np.array(found.start, dtype=object)
         part["seconds"] = np.full(len(own), (time.perf_counter() - began) / len(own))
         parts.append(part)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

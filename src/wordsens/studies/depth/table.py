@@ -16,7 +16,7 @@ PARAMETERS = (
     *("study", "map", "dataset", "d", "n", "heads", "head_dim"),
     *("activation", "attention", "residual", "layer_norm", "mlp"),
 )
-RESULTS = ("sup", "bound", "norm", "spread", "steps", "winner")
+RESULTS = ("sup", "bound", "norm", "spread", "steps", "start")
 
 
 def tables(cells: Sequence[str]) -> dict[str, pd.DataFrame]:

@@ -130,7 +130,8 @@ def run(
         if cell.get("sensitivity"):
             effort = cls.effort_for(n, d, options)
             searching = [own.child("sensitivity") for own in chosen]
-            parts = [search(cls, view, sets, searching, effort, n)]
+            with stage(0):  # counted with the losses
+                parts = [search(cls, view, sets, searching, effort, n)]
             for record, sup in zip(records[first:], summarise(parts, sets, False).sup, strict=True):
                 record["sup"] = sup.item()
         shared = (time.perf_counter() - began) / len(chosen)
