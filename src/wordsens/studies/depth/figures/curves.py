@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from wordsens.figures import style
+from wordsens.figures import designs, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 POINT = ["study", "map", "d", "n", "depth", "temperature"]
 NEEDED = (*POINT, "trial", "sup", "bound")
 SYMBOLS = {"n": "n", "depth": "L", "temperature": r"\tau"}
-
-
-def title(table: pd.DataFrame) -> str:
-    """What the blocks of an entry are made of; where they have no parts, the map."""
-    row = table.iloc[0]
-    if "residual" not in table:
-        return style.title(str(row["map"]))
-    parts = ["attention" if row["attention"] == "softmax" else "ReLU attention"]
-    if row["residual"]:
-        parts.append("residual")
-    if row["layer_norm"] != "none":
-        parts.append("norm" if row["layer_norm"] == "after" else "pre-norm")
-    if row["mlp"]:
-        parts.append("MLP")
-    return " + ".join(parts).capitalize().replace("mlp", "MLP").replace("relu", "ReLU")
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +34,7 @@ def panels(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, list[Any]]:
     drawn, axes = style.panels(1, len(tables))
     parts = [(panel, summarise(x)) for panel, x in zip(axes[0], tables.values(), strict=True)]
     for panel, table in zip(axes[0], tables.values(), strict=True):
-        panel.set_title(title(table))
+        panel.set_title(designs.made_of(table))
     low = min(
         (numbers["mean"] - numbers["std"].fillna(0)).clip(lower=numbers["mean"] / 2).min()
         for _, numbers in parts

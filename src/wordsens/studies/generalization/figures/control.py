@@ -1,9 +1,9 @@
 """The smallest test error at γ ≤ g against word sensitivity: what sensitivity buys.
 
-A point per setting of a map.  Rows for the fine-tuned and the re-trained model, a column for every
-limit g; one colour per map, with τ and L beside the points where they are not 1.  Means over trials
-with bars of one standard deviation both ways; word sensitivity is measured on the same samples and
-weights.  The dashed line is (2 − g)², below which random features cannot go.
+A numbered point per setting, named beside the panels.  Rows for the fine-tuned and the re-trained
+model, a column for every limit g; one colour per map.  Means over trials with their 95 % intervals
+(Student's t) both ways; word sensitivity is measured on the same samples and weights.  The dashed
+line is (2 − g)², below which random features cannot go.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from wordsens.errors import UserError
-from wordsens.figures import style
+from wordsens.figures import designs, style
 from wordsens.studies.generalization.figures import searches, tradeoff
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def prepare(study: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.D
             f"study {study!r} has no word sensitivity; set generalization.{study}.sensitivity: true"
         )
     kept = tradeoff.prepare(study, table, options)
-    said = [
+    parted = "residual" in kept
+    said = [designs.made_of(kept) if parted else style.short(str(kept["map"].iloc[0]))]
+    said += [
         f"${symbol} = {kept[column].iloc[0]:g}$"
         for column, symbol in NAMED.items()
         if column in kept and kept[column].iloc[0] != 1
@@ -43,14 +46,16 @@ def prepare(study: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.D
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     """A panel per way of training and limit; returns the figure and the numbers drawn in it."""
     trials = pd.concat(tables.values(), ignore_index=True)
-    numbers = trials.groupby([*SETTING, "mode", "limit"], as_index=False, sort=False).agg(
+    grouped = trials.groupby([*SETTING, "mode", "limit"], as_index=False, sort=False)
+    numbers = grouped.agg(
         sup=("sup", "mean"),
-        sup_std=("sup", "std"),
+        sup_half=("sup", half_width),
         error=("error", "mean"),
-        error_std=("error", "std"),
+        error_half=("error", half_width),
         trials=("error", "count"),
     )
     limits, maps = sorted(numbers["limit"].unique()), list(numbers["map"].unique())
+    numbers["number"] = numbers.groupby("study", sort=False).ngroup() + 1
     looks = dict(zip(maps, style.looks(len(maps)), strict=True))
     drawn, axes = style.panels(len(searches.ROWS), len(limits))
     for i, mode in enumerate(searches.ROWS):
@@ -66,27 +71,36 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
                 panel.set_xlabel(r"word sensitivity $\mathcal{S}$ (ratio)")
             if j == 0:
                 panel.set_ylabel(f"smallest test error, {searches.ROWS[mode]}")
-    handles = [style.entry(style.short(name), ls="none", **look) for name, look in looks.items()]
-    line = style.entry("$(2 - g)^2$", **(style.DASHED | {"color": "black"}))
-    drawn.legend(handles=[*handles, line], loc="outside right center")
+    named = numbers.drop_duplicates("number")[["number", "setting", "map"]]
+    handles = [
+        style.entry(f"{number}  {setting}", ls="none", **looks[name])
+        for number, setting, name in named.itertuples(index=False)
+    ]
+    handles.append(style.entry("$(2 - g)^2$", **(style.DASHED | {"color": "black"})))
+    drawn.legend(handles=handles, loc="outside right center")
     return drawn, numbers
+
+
+def half_width(values: pd.Series) -> float:
+    """Half of the 95 % interval of a mean, of independent values; NaN for one."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, len(values) - 1) * values.std() / np.sqrt(len(values)))
 
 
 def _points(panel: Axes, numbers: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]]) -> None:
     style.logarithmic(panel, "x")
     for row in numbers.to_dict("records"):
         look = looks[row["map"]]
-        bars = {"xerr": row["sup_std"], "yerr": row["error_std"], "ls": "none"}
-        panel.errorbar(
-            row["sup"], row["error"], **bars, **look, elinewidth=0.8, alpha=0.9, zorder=3
-        )
+        bars = {"xerr": row["sup_half"], "yerr": row["error_half"], "elinewidth": 0.9}
+        panel.errorbar(row["sup"], row["error"], ls="none", zorder=3, **bars, **look)
         panel.annotate(
-            row["setting"],
+            str(row["number"]),
             (row["sup"], row["error"]),
-            xytext=(4, 4),
+            xytext=(3.5, 3),
             textcoords="offset points",
-            fontsize=7,
-            color=look["color"],
+            fontsize=8,
+            zorder=4,
         )
 
 
