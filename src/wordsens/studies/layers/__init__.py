@@ -13,7 +13,10 @@ class Layers(Study):
     kind, section, folder = "layers", "layers", "layers"
     axes = {"weights": str, "n": int}
     category = "Trained models"
-    figures = {"layers": "plots an encoder's layers against n"}
+    figures = {
+        "layers": "plots an encoder's layers against n",
+        "tasks": "plots them for several kinds of text",
+    }
     minutes = 120
 
     def encoder(self, config: Any) -> str:

@@ -26,7 +26,6 @@ ACCURACIES = {
 }
 SENSITIVITIES = {"sup_before": "before training", "sup": "after training"}
 NEEDED = ("study", "weight", "trial", "flipped", "decided", *ACCURACIES, *SENSITIVITIES)
-LEGEND = {"loc": "upper center", "ncols": 1, "bbox_to_anchor": (0.5, -0.2)}
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
@@ -62,7 +61,7 @@ def _lines(panel: Axes, numbers: pd.DataFrame, names: Mapping[str, str]) -> None
     panel.minorticks_off()
     panel.axvline(0, color=style.NEUTRAL, lw=0.8, ls=":", zorder=1)
     panel.set_xlabel(r"weight $\lambda$ of $\mathcal{S}$ in the loss")
-    panel.legend(handles=handles, **LEGEND)
+    panel.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
 def contents(table: pd.DataFrame) -> str:
