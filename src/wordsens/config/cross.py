@@ -16,7 +16,7 @@ from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_m
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
 from wordsens.errors import UserError
-from wordsens.studies import Study, figure_kinds, kinds
+from wordsens.studies import Study, figure_kinds, kinds, targets
 from wordsens.studies.maps import numbered
 from wordsens.yamls import Plain
 
@@ -37,8 +37,7 @@ RULES = (
 def reserved() -> set[str]:
     """Names of rules."""
     made = {f"{kind}_{what}" for kind in kinds() for what in ("cell", "table")}
-    targets = {study.target for study in kinds().values() if study.target}
-    return {*RULES, *made, *targets}
+    return {*RULES, *made, *targets()}
 
 
 class CrossCheck(SchemaCheck):

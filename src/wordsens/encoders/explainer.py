@@ -187,9 +187,11 @@ def _encoder(model: Measurable, tokenizer: Any) -> Encoder:
         raise UserError("explain takes no LayeredEncoder; give the path or the Encoder behind it")
     if isinstance(model, torch.nn.Module):
         return Encoder.of(model, tokenizer)
-    if isinstance(model, (str, Path)) and tokenizer is None:
+    if tokenizer is None and isinstance(model, (str, Path)):
         return Encoder.open(model)
-    return model if isinstance(model, Encoder) else layered(model, tokenizer).encoder
+    if tokenizer is None and isinstance(model, Encoder):
+        return model
+    return layered(model, tokenizer).encoder  # which says what is wrong
 
 
 def _scaled(state: Text) -> np.ndarray | None:

@@ -34,6 +34,8 @@ from wordsens.search.goals import (
     trade_off,
 )
 from wordsens.search.losses import search_losses
+from wordsens.search.sensitivity import summarise
+from wordsens.search.supremum import search
 
 # What names a cell's randomness: the draws are the same whatever losses are asked of them.
 NAMES = ("dataset", "map", "d", "n", "N", "width", "activation", "heads", "head_dim")
@@ -52,11 +54,11 @@ def run(
     rest.  ``data`` among the inputs is the embeddings file, absent for synthetic Gaussian samples.
 
     Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual, digits,
-    duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
-    where γ is free), value, start, gamma, feature_cosine, feature_alignment, f_delta,
-    f_delta_finetuned, f_delta_retrained, err_finetuned, err_retrained, change, and
-    below_finetuned, below_retrained (error < (2 − γ)² and γ < 2).  Raises ``UserError`` for
-    samples that do not fit and unknown losses.
+    duplicates, contradictions, seconds; with ``sensitivity`` also sup, (4) at the word.
+    By trial and search (T, J): loss, penalty, limit (inf where γ is free), value, start, gamma,
+    feature_cosine, feature_alignment, f_delta, f_delta_finetuned, f_delta_retrained, err_finetuned,
+    err_retrained, change, and below_finetuned, below_retrained (error < (2 − γ)² and γ < 2).
+    Raises ``UserError`` for samples that do not fit and unknown losses.
     """
     n, d, N, trials = cell["n"], cell["d"], cell["N"], cell["trials"]
     cls = map_class(cell["map"])
@@ -125,6 +127,13 @@ def run(
                 )
             )
         measured.append(_measured(view, around, found[-1].delta))
+        if cell.get("sensitivity"):
+            effort = cls.effort_for(n, d, options)
+            searching = [own.child("sensitivity") for own in chosen]
+            with stage(0):  # counted with the losses
+                parts = [search(cls, view, sets, searching, effort, n)]
+            for record, sup in zip(records[first:], summarise(parts, sets, False).sup, strict=True):
+                record["sup"] = sup.item()
         shared = (time.perf_counter() - began) / len(chosen)
         for record in records[first:]:
             record["seconds"] += shared

@@ -14,9 +14,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MODES = ("finetuned", "retrained")
-PARAMETERS = ("study", "map", "dataset", "d", "n", "N", "width", "activation", "heads", "head_dim")
+PARAMETERS = (
+    *(
+        "study",
+        "map",
+        "dataset",
+        "d",
+        "n",
+        "N",
+        "width",
+        "depth",
+        "activation",
+        "heads",
+        "head_dim",
+    ),
+    *("temperature", "attention", "residual", "layer_norm", "mlp"),
+)
 BY_TRIAL = ("sample", "f_x", "f_x_retrained", "condition", "rank", "residual", "duplicates")
-LATER = ("digits",)  # which cells of earlier versions lack
+LATER = ("digits", "sup")  # which not every cell has
 BY_SEARCH = ("loss", "penalty", "limit", "start", "value", "gamma", "change")
 BY_MODE = tuple(f"{name}_{mode}" for name in ("f_delta", "err", "below") for mode in MODES)
 BY_SEARCH_LAST = ("feature_cosine", "feature_alignment", "f_delta")
