@@ -63,6 +63,8 @@ def readable(path: Path, part: str, key: str) -> Iterator[None]:
         raise UserError(f"{key}: {error.filename or path} may not be read; chmod u+r") from None
     except Exception as error:
         reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
+        if "above report" in reason:  # which is a log that nobody sees
+            reason = "some tensors do not convert to those of the model"
         raise UserError(
             f"{key}: {path}: the {part} cannot be loaded ({reason}); save the "
             "model again with save_pretrained, or delete the folder if snakemake made it"
@@ -125,24 +127,26 @@ def load_model(
                 dtype=torch.float32,
                 attn_implementation=attention,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by their names
                 **options,
                 **more,
             )
             return model, info
 
     model, info = load()
-    absent = _absent(info, head)
+    absent = _needed(info["missing_keys"], head)
     if absent:
         prefix = _prefix(absent, info["unexpected_keys"], path, key)
         if prefix:
             model, info = load(key_mapping={f"^{re.escape(prefix)}": ""})
-            absent = _absent(info, head)
+            absent = _needed(info["missing_keys"], head)
     if absent:
         listed = ", ".join(absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
         raise UserError(
             f"{key}: {path} lacks {len(absent)} of the weights that its config.json asks for "
             f"({listed}); save the whole model again with save_pretrained"
         )
+    _refuse_other_shapes(info["mismatched_keys"], head, path, key)
     _refuse_unused(model, info["unexpected_keys"], path, key)
     if head is None and config.is_encoder_decoder and hasattr(model, "get_encoder"):
         model = model.get_encoder()
@@ -171,10 +175,28 @@ def _takes_pooling(loader: Any, config: Any) -> bool:
     )
 
 
-def _absent(info: Mapping[str, Any], head: str | None) -> list[str]:
-    """The tensors that were not in the files and matter."""
-    every = sorted(str(name) for name in info["missing_keys"])
+def _needed(names: Iterable[Any], head: str | None) -> list[str]:
+    """Those of the names that matter."""
+    every = sorted(map(str, names))
     return [name for name in every if head is not None or not NOT_NEEDED.search(name)]
+
+
+def _refuse_other_shapes(
+    found: Iterable[tuple[str, Iterable[int], Iterable[int]]],
+    head: str | None,
+    path: Path,
+    key: str,
+) -> None:
+    """Tensors that the files hold in another shape than the configuration says."""
+    shapes = {name: (stored, asked) for name, stored, asked in found}
+    wrong = _needed(shapes, head)
+    if wrong:
+        stored, asked = ("×".join(map(str, shape)) for shape in shapes[wrong[0]])
+        others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise UserError(
+            f"{key}: {path} holds {wrong[0]} of shape {stored}, and its config.json asks for "
+            f"{asked}{others}; put the model's own config.json and weights together again"
+        )
 
 
 def _prefix(absent: list[str], stored: Iterable[str], path: Path, key: str) -> str | None:
