@@ -91,6 +91,8 @@ def test_a_row_that_does_not_fit_names_its_separator(tmp_path: Path) -> None:
     ("text", "encoding", "named"),
     [
         (FRENCH, "cp1252", "cp1252"),
+        ("Un café très déjà vu à l’été, où ça ?", "cp1252", "cp1252"),
+        ("à é ï ô ü", "cp1252", "cp1252"),
         (FRENCH, "utf-16", "utf-16"),
         (FRENCH, "utf-16-le", "utf-16le"),
         (RUSSIAN, "cp1251", "cp1251"),
