@@ -42,7 +42,7 @@ BUILT_IN = (
     "boolean_volume",
     "boolean_trained",
     "depth",
-    "classifiers",
+    "training",
 )
 _known: dict[str, type[Study]] = {}
 
