@@ -86,7 +86,7 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     page |= {"encoder": used, "corpus": pages, "texts": sizes["texts"]}
     labelled = isinstance(corpora.get(corpus), dict) and corpora[corpus].get("labelled", True)
     if labelled and not (known and (known.generates or known.classifies)):
-        page["classifier"] = _classifier(filled, used, corpus) or f"{name}_classifier"
+        page["classifier"] = _classifier(filled, used, str(corpus)) or f"{name}_classifier"
         if page["classifier"] == f"{name}_classifier":
             add("classifiers", {"encoder": used, "corpus": corpus}, page["classifier"])
     add("explanations", page, f"{name}_explanation")

@@ -128,8 +128,8 @@ def load_model(
     if head is None and _takes_pooling(loader, config):
         options["add_pooling_layer"] = False
     with readable(path, "weights", key):
-        needed = sum(_float32_bytes(file) for file in check_encoder(path, key))
-    require(needed, f"{key}: {path}, in float32,", "close other programs, or take a smaller model")
+        size = sum(_float32_bytes(file) for file in check_encoder(path, key))
+    require(size, f"{key}: {path}, in float32,", "close other programs, or take a smaller model")
 
     def load(**more: Any) -> tuple[Any, Mapping[str, Any]]:
         with quiet(options), readable(path, "weights", key):
