@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordsens.data.checkpoint import (
+    needed,
     prefix_of,
     refuse_other_code,
     refuse_other_shapes,
