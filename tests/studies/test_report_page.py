@@ -35,3 +35,11 @@ def test_a_size_without_words_in_the_ball_has_a_dash() -> None:
     row = {"n": 8, "continuous": 0.5, "first": 0.4, "sup": 0.6, "sup_in_ball": np.nan}
     text = page(SETTINGS, {"own_bert_vocabulary": pd.DataFrame([row])}, words(), {}, {})
     assert "| 8 | 0.500 | 0.400 | 0.600 | – |" in text
+
+
+def test_an_audit_of_the_layers_is_told() -> None:
+    table = layers([3, 7])
+    assert "audited" not in page(SETTINGS, {"own_bert_layers": table}, words(), {}, {})
+    table = table.assign(excess=[np.nan, 0.004, np.nan, 0.31])
+    said = page(SETTINGS, {"own_bert_layers": table}, words(), {}, {})
+    assert "within 31.0% of a search ten times as long (2 audited): take more starts" in said

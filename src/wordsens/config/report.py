@@ -54,14 +54,14 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     dataset = {"source": "text", "corpus": corpus, "encoder": used, "layer": 0}
     add("datasets", {**dataset, "policy": "windows", "tokens": max(lengths), "balanced": False})
     shared = {key: sizes[key] for key in ("n", "trials")}
-    effort = {key: sizes[key] for key in ("layers", "starts", "steps")}
+    effort = {key: sizes[key] for key in ("layers", "starts", "steps", "audit")}
     add("layers", {"dataset": name, **shared, **effort}, f"{name}_layers")
     longest = max(lengths)  # two special tokens included, as a rule
     middle = {"position": max(0, min(longest // 3, longest - 3)), "tokens": longest}
     add("attraction", {"encoder": used, "dataset": name, **middle}, f"{name}_attraction")
     if known:
         map_ = {"map": "raf", "dataset": name, "d": [known.hidden_size]}
-        add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
+        add("vocabulary", {**map_, **shared, "audit": sizes["audit"]}, f"{name}_vocabulary")
     sentences = next(iter((filled.get("attention") or {}).values()), None)
     if isinstance(sentences, dict) and "sentences" in sentences:
         add("attention", {**sentences, "encoder": used}, f"{name}_attention")

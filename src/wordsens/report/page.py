@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from wordsens.audits import of_table
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -67,6 +69,7 @@ def _layers(table: pd.DataFrame) -> Iterator[str]:
     for weights, layer in sorted({key[:2] for key in means.index}):
         cells = [f"{means[weights, layer, n]:.3f}" for n in lengths]
         yield f"| {weights} | {layer} | " + " | ".join(cells) + " |"
+    yield from _audited(table)
     if len(lengths) == 1:
         return
     last = table["layer"].max()
@@ -144,6 +147,14 @@ def _vocabulary(table: pd.DataFrame) -> Iterator[str]:
     for n, row in table.groupby("n")[names].mean().iterrows():
         cells = ["–" if row[name] != row[name] else f"{row[name]:.3f}" for name in names]
         yield f"| {n} | " + " | ".join(cells) + " |"
+    yield from _audited(table)
+
+
+def _audited(table: pd.DataFrame) -> Iterator[str]:
+    """What the audit of the searches says, where there was one."""
+    if said := of_table(table):
+        yield ""
+        yield f"What was found lies {said}."
 
 
 def _plain(text: Any, keep: str = "") -> str:
