@@ -104,6 +104,20 @@ def title(name: str) -> str:
     return getattr(declaration(name), "title", name)
 
 
+def headed(name: object, rest: str, width: int = 26) -> str:
+    """A title of a name and what is shown of it, on two lines where one would pass its panel.
+
+    A name of somebody's own may be longer than a panel is wide; its middle is then left out.
+    """
+    shown = str(name)
+    if len(shown) > width:
+        half = (width - 1) // 2
+        shown = f"{shown[:half]}…{shown[-half:]}"
+    # a $ would begin a formula
+    shown = shown.replace("$", r"\$")
+    return f"{shown}, {rest}" if len(f"{shown}, {rest}") <= width + 6 else f"{shown}\n{rest}"
+
+
 def short(name: str) -> str:
     return getattr(declaration(name), "short", name)
 
