@@ -37,6 +37,7 @@ MARKERS = ["o", "s", "^", "D", "v", "P"]
 NEUTRAL = "0.35"
 DASHED: dict[str, Any] = {"color": NEUTRAL, "lw": 0.9, "ls": (0, (4, 3))}
 SYMBOLS = {"d": "d", "depth": "L", "n": "n", "words": "m"}
+LONGEST_NAME = 24  # characters of a name in a title
 CONTEXT_LENGTH = r"context length $n$ (tokens)"
 
 
@@ -106,6 +107,15 @@ def title(name: str) -> str:
 
 def short(name: str) -> str:
     return getattr(declaration(name), "short", name)
+
+
+def subject(name: object) -> str:
+    """What a title calls an encoder or a model: its name, the middle of a long one left out."""
+    whole = str(name)
+    if len(whole) <= LONGEST_NAME:
+        return whole
+    half = (LONGEST_NAME - 1) // 2
+    return f"{whole[:half]}…{whole[-half:]}"
 
 
 def looks(count: int) -> list[dict[str, Any]]:
