@@ -69,6 +69,15 @@ class Encoder:
             return cls(folder, _sizes(folder, key), key)
 
     @classmethod
+    def described(cls, folder: str | Path, key: str = "encoder") -> Encoder | None:
+        """As ``open``, by the config.json alone; None where there is none that can be read."""
+        try:
+            plain = (Path(folder) / "config.json").is_file()
+            return cls(Path(folder), _sizes(Path(folder), key), key) if plain else None
+        except (UserError, OSError):
+            return None
+
+    @classmethod
     def of(cls, model: Any, tokenizer: Any, key: str = "model") -> Encoder:
         """A model of transformers that is loaded already, with its tokenizer.
 

@@ -76,9 +76,7 @@ def change(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_ylabel("relative change of hidden states (ratio)")
     first = table[table["of"] == "text"] if "of" in table else table
     axes.set_title(
-        style.headed(
-            table["encoder"].iloc[0], f"$n = {first['tokens'].iloc[0]}$, one word moved", 50
-        )
+        style.headed(table["encoder"].iloc[0], f"$n = {first['tokens'].iloc[0]}$, one word moved")
     )
     style.legend_below(axes, handles)
 
