@@ -45,11 +45,11 @@ def explain(
 
     ``model`` is a path, an ``Encoder``, or a loaded model of transformers with its ``tokenizer``;
     a sequence classifier's output is its class logits, a causal model's the distribution of the
-    next token, and any other model has layers only.  ``positions`` counts the text's own tokens.
-    ``candidates`` are "shortlist" (chosen at random and by gradient), "all" the words of the
-    vocabulary, or a list of words or token ids, all of which run.  ``effort`` "quick" searches
-    less than "page"; ``delta=False`` leaves the search of the ball out.  The ``top`` replacements
-    of each word are kept for every layer and the output.
+    next token, and any other model, a regression among them, has layers only.  ``positions``
+    counts the text's own tokens.  ``candidates`` are "shortlist" (chosen at random and by
+    gradient), "all" the words of the vocabulary, or a list of words or token ids, all of which
+    run.  ``effort`` "quick" searches less than "page"; ``delta=False`` leaves the search of the
+    ball out.  The ``top`` replacements of each word are kept for every layer and the output.
 
     Raises UserError for a text longer than the model's positions, or empty, and for words that are
     not in the vocabulary.
