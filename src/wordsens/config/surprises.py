@@ -28,12 +28,12 @@ def surprises(path: Path) -> Iterator[str]:
         seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             waiting += node.value
-        if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int"):
-            if OTHER_BASE.fullmatch(node.value):
-                yield (
-                    f"line {node.start_mark.line + 1}: {node.value} is "
-                    f"{yaml.safe_load(node.value)} in YAML; write that, or quote what is a text"
-                )
+        whole = isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int")
+        if whole and OTHER_BASE.fullmatch(node.value):
+            yield (
+                f"line {node.start_mark.line + 1}: {node.value} is {yaml.safe_load(node.value)} in "
+                "YAML; write that, or quote what is a text"
+            )
         if not isinstance(node, yaml.MappingNode):
             continue
         lines: dict[tuple[str, str], int] = {}
