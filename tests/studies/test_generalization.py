@@ -173,8 +173,6 @@ def test_largest_change_shrinks_with_n():
 
 
 def test_unknown_map_and_loss_are_one_line():
-    with pytest.raises(UserError, match="drf has no generalization"):
-        run(made(map="drf"), {}, "cpu")
     with pytest.raises(UserError, match="'hinge' is not known"):
         run(made(losses=["hinge"]), {}, "cpu")
 
