@@ -195,3 +195,11 @@ def test_rows_of_texts_without_labels_ask_for_no_label(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no text is left of 2 rows; 2 were empty") as caught:
         make_corpus(settings | {"labelled": False}, tmp_path / "t", tmp_path / "c", "texts")
     assert "label" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "rst", "py", "py.gz"])
+def test_prose_and_code_are_a_text_a_line(tmp_path: Path, ending: str) -> None:
+    content = b"def one(x):\n    return x\n"
+    path = tmp_path / f"one.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert [row["text"] for _, row in read_rows(path)] == ["def one(x):", "return x"]
