@@ -33,7 +33,7 @@ def prepare(study: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.D
             f"study {study!r} has no word sensitivity; set generalization.{study}.sensitivity: true"
         )
     kept = tradeoff.prepare(study, table, options)
-    parted = "residual" in kept
+    parted = "layer_norm" in kept
     said = [designs.made_of(kept) if parted else style.short(str(kept["map"].iloc[0]))]
     said += [
         f"${symbol} = {kept[column].iloc[0]:g}$"
