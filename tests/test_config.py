@@ -254,6 +254,7 @@ def test_vocabulary_cells_and_their_defaults() -> None:
         "trials": 2,
         "top": 10,
         "compare": True,
+        "audit": 0,
         "temperature": 1,
         "precision": "float32",
     }
@@ -308,7 +309,7 @@ def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -
     assert loaded.study(f"{name}_layers").values("n") == [8, 12]
     assert loaded.study(f"{name}_vocabulary").values("d") == [16]
     kinds = [figure for figure in loaded.figures if figure.startswith(f"{name}_")]
-    assert len(kinds) == 4
+    assert len(kinds) == 5
     assert not any(loaded.figures[figure].default for figure in kinds)
     assert load(DEFAULT, [], SCHEMA).report is None
     known = load(changed({"encoder": str(tiny_bert)}), [], SCHEMA)

@@ -61,6 +61,10 @@ class OneTokenView(ABC):
         """This view in float64, from the same numbers, as far as the map allows."""
         return self
 
+    def coarse(self) -> OneTokenView:
+        """This view in float32, where a search may explore faster, as far as the map has one."""
+        return self
+
     def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
         """‖φ(X^I(Δ)) − φ(X)‖² (T, P) for Δ (T, P, m, d), by direct difference in float64.
 

@@ -208,6 +208,12 @@ class Blocks:
                 )
                 hooks.callback(handle.remove)
             layers = self.whole(first)
+        for layer, states in enumerate(layers):
+            if not bool(states.isfinite().all()):
+                raise UserError(
+                    f"{self.key}: layer {layer} is not finite on a text of {PROBE} tokens, though "
+                    "every weight is; look for sizes or constants in config.json that cannot be"
+                )
         self.depth = len(layers) - 1
         self.size = layers[-1].shape[-1]
         self._find_embedding(record)

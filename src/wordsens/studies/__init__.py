@@ -31,6 +31,8 @@ BUILT_IN = (
     "attraction",
     "attention",
     "prompts",
+    "classifier",
+    "explanation",
     "robustness",
     "text_robustness",
     "attack",
@@ -40,7 +42,7 @@ BUILT_IN = (
     "boolean_volume",
     "boolean_trained",
     "depth",
-    "classifiers",
+    "training",
 )
 _known: dict[str, type[Study]] = {}
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wordsens.studies.checks import Checks
 
 Plain = dict[str, Any]
+TEXTS = "results/assets/corpora/{}/texts.jsonl"
 EMBEDDINGS = "results/embeddings/{}.h5"
 ENCODER = "results/assets/encoders/{}"
 VOCABULARY = "results/assets/vocabularies/{}.h5"

@@ -23,11 +23,11 @@ from wordsens.data.embeddings import SCHEMA_VERSION
 from wordsens.errors import UserError
 from wordsens.randomness import Stream
 from wordsens.results import write_arrays, write_cell
-from wordsens.studies.classifiers.cell import _decided, run
-from wordsens.studies.classifiers.figures import classifiers
-from wordsens.studies.classifiers.model import Classifiers
-from wordsens.studies.classifiers.table import tables
-from wordsens.studies.classifiers.training import measured, sensitivity, train
+from wordsens.studies.training.cell import _decided, run
+from wordsens.studies.training.figures import training
+from wordsens.studies.training.learning import measured, sensitivity, train
+from wordsens.studies.training.model import Classifiers
+from wordsens.studies.training.table import tables
 
 SIZES = {"n": 5, "d": 8, "width": 8, "depth": 2, "heads": 2, "mlp": 2}
 PIECES = [*(f"w{i}" for i in range(30)), "good", "bad", "love", "hate", "best"]
@@ -166,7 +166,7 @@ def inputs(tmp_path: Path) -> dict[str, str]:
 def made(**changes: Any) -> dict[str, Any]:
     small = {**SIZES, "examples": 100, "epochs": 3, "batch": 20, "measured": 2, "trials": 2}
     cell = {"seed": 0, "dataset": "mine", "weight": 0.0, "rate": 0.01, **small, **changes}
-    return complete("classifiers", **cell)
+    return complete("training", **cell)
 
 
 def test_a_cell_its_table_and_figure(inputs: dict[str, str], tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_a_cell_its_table_and_figure(inputs: dict[str, str], tmp_path: Path) -> 
     before = table.groupby("weight")["sup_before"].mean()
     assert before[0.0] == before[1.0], "weights and texts before training are the same"
     assert table.groupby("weight")["sup"].mean().is_monotonic_decreasing
-    figure, numbers = classifiers.figure({"t": table})
+    figure, numbers = training.figure({"t": table})
     assert list(numbers["weight"]) == [0, 1]
-    assert "60 of those judged are decided by one word" in classifiers.contents(table)
+    assert "60 of those judged are decided by one word" in training.contents(table)
     plt.close(figure)
 
 
@@ -198,5 +198,5 @@ def test_mistakes_are_one_line(inputs: dict[str, str]) -> None:
         ("dataset", "synthetic", "which has no words"),
         ("weight", ["free"], "weight[0]: is 'free'"),
     ):
-        lines = mistakes({f"classifiers.control_training.{key}": value})
+        lines = mistakes({f"trainings.control_training.{key}": value})
         assert any(says in line for line in lines), lines

@@ -9,11 +9,11 @@ from wordsens.studies.base import EMBEDDINGS, VOCABULARY, Study
 from wordsens.studies.checks import Checks
 
 
-class Classifiers(Study):
-    kind, section, folder = "classifiers", "classifiers", "classifiers"
+class Training(Study):
+    kind, section, folder = "training", "trainings", "trainings"
     axes = {"weight": float}
     category, target = "Control", "control"
-    figures = {"classifiers": "plots accuracy against the sensitivity that training left"}
+    figures = {"training": "plots accuracy against the sensitivity that training left"}
     minutes = 120
 
     def inputs(self, config: Any, point: Mapping[str, Any]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from wordsens.data.vocabulary import open_vocabulary
 from wordsens.errors import UserError
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.studies.classifiers.model import Classifiers
-from wordsens.studies.classifiers.training import measured, right, train
+from wordsens.studies.training.learning import measured, right, train
+from wordsens.studies.training.model import Classifiers
 
 NAMES = ("dataset", "n", "d", "width", "depth", "heads", "mlp")  # of what a cell draws
 LEAST = 10  # texts with a decisive word, to say anything of them
@@ -34,7 +34,7 @@ def run(
     flipped, the share of verdicts that changed; decided, their number; by model and text
     (T, K): sup_before and sup, the word sensitivity of texts judged.
     """
-    key = f"classifiers.{cell['study']}"
+    key = f"trainings.{cell['study']}"
     data, vocabulary = open_embeddings(inputs["data"]), open_vocabulary(inputs["vocabulary"])
     n, trials = cell["n"], cell["trials"]
     usable = np.flatnonzero(data.usable >= n)
@@ -46,7 +46,7 @@ def run(
             f"allowed: at most {max(1, len(usable) - K - LEAST)}, to leave some to judge"
         )
     names = {name: cell[name] for name in NAMES}
-    stream = Stream(cell["seed"], "classifiers", **names)
+    stream = Stream(cell["seed"], "training", **names)
     streams = [stream.child("trial", trial=t) for t in range(trials)]
     orders = np.stack([s.child("texts").generator().permutation(len(usable)) for s in streams])
     ids, y = torch.from_numpy(tokens[orders]), torch.from_numpy(labels[orders]).float()

@@ -21,7 +21,7 @@ from wordsens.maps.autograd import AutogradView
 from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
 from wordsens.search.momentum import follow_kinks
-from wordsens.studies.classifiers.model import Classifiers
+from wordsens.studies.training.model import Classifiers
 
 PROBED = 4  # one text of so many has its sensitivity in the loss
 STARTS, STEPS = 6, 42  # of the search that measures
