@@ -3,7 +3,7 @@
 from wordsens.scripting import job, torch_device
 
 with job(snakemake):
-    from wordsens.files import write_text
+    from wordsens.files import write_texts
     from wordsens.plugins import load_plugins
     from wordsens.results import cells_table, write_html, write_table
     from wordsens.studies import kind_named
@@ -19,4 +19,7 @@ with job(snakemake):
         made = tables(snakemake.params.cell, dict(inputs.items()), device)
     for name, content in made.items():
         path = snakemake.output[name]
-        write_text(path, content) if isinstance(content, str) else write_table(content, path)
+        if isinstance(content, (str, dict)):
+            write_texts(path, content)
+        else:
+            write_table(content, path)

@@ -106,7 +106,7 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         ("datasets.reviews.pad_to", 256, ["pad_to", "only with policy: documents"]),
         ("generalization.rf_trained.losses", ["feature"], ["did you mean features?"]),
         ("generalization.rf_trained.penalties", [-1], ["penalties[0]: is -1", "0 to 1000000"]),
-        ("generalization.rf_trained.map", "drf", ["is 'drf'", "rf, raf, relu_raf, qkv"]),
+        ("generalization.rf_trained.map", "rfd", ["is 'rfd'", "rf, drf, raf, relu_raf, qkv"]),
         ("generalization.raf_trained.width", 7, ["width", "only for rf and drf"]),
         ("generalization.rf_trained.dataset", "review", ["datasets lacks", "did you mean reviews"]),
         ("generalization.rf_trained.n", [121], ["at most 120"]),
@@ -254,6 +254,8 @@ def test_vocabulary_cells_and_their_defaults() -> None:
         "trials": 2,
         "top": 10,
         "compare": True,
+        "audit": 0,
+        "temperature": 1,
         "precision": "float32",
     }
 
@@ -307,7 +309,7 @@ def test_an_encoder_of_ones_own_adds_a_report(tiny_bert: Path, tmp_path: Path) -
     assert loaded.study(f"{name}_layers").values("n") == [8, 12]
     assert loaded.study(f"{name}_vocabulary").values("d") == [16]
     kinds = [figure for figure in loaded.figures if figure.startswith(f"{name}_")]
-    assert len(kinds) == 4
+    assert len(kinds) == 5
     assert not any(loaded.figures[figure].default for figure in kinds)
     assert load(DEFAULT, [], SCHEMA).report is None
     known = load(changed({"encoder": str(tiny_bert)}), [], SCHEMA)

@@ -89,6 +89,80 @@ def test_default_lengths_fit_positions_that_are_counted_from_the_padding_id(fold
     assert loaded(encoder="bert", texts="mine.txt").study("own_bert_layers").values("n")[-1] == 32
 
 
+def test_the_longest_default_text_of_a_roberta_can_be_searched(folder: Path) -> None:
+    """Positions are counted from the padding's index on, and the model itself has no more."""
+    from tests.encoders.zoo import random_model
+    from wordsens import layer_sensitivity
+    from wordsens.data.encoders import Encoder
+
+    random_model("roberta").save_pretrained(folder / "roberta")
+    shutil.copy(folder / "bert" / "tokenizer.json", folder / "roberta")
+    found = loaded(encoder="roberta", texts="mine.txt")
+    longest = found.study("own_roberta_layers").values("n")[-1]
+    assert longest == 32, "of 16, 32, 64, 128 and 40 positions, two of them not for tokens"
+    for n, fits in ((longest, True), (38, True), (39, False)):
+        known = Encoder.open(folder / "roberta")
+        assert (n <= known.max_tokens) == fits
+        text = [5 + i % 40 for i in range(n - 2)]
+        if fits:
+            layer_sensitivity(known, text, layers=[1], starts=1, steps=1)
+    lines = mistakes(encoder="roberta", texts="mine.txt", report={"n": [39]})
+    assert any("report.n: is 39" in line and "positions for 38" in line for line in lines), lines
+    given = {"tokens": 64, "n": [16]}
+    page = loaded(encoder="roberta", texts="mine.txt", report=given).study(
+        "own_roberta_explanation"
+    )
+    assert page.settings["tokens"] == 64, "a cell takes what the model holds"
+
+
+def test_a_decoder_is_measured_at_a_word_with_others_around_it(
+    folder: Path, tiny_chat: Path
+) -> None:
+    shutil.copytree(tiny_chat, folder / "chat")
+    found = loaded(encoder="chat", texts="mine.txt")
+    assert found.study("own_chat_layers").settings["positions"] == [7]
+    near = found.study("own_chat_positions")
+    assert near.settings["positions"] == "random:8"
+    assert found.figures["own_chat_positions"].kind == "layer_positions"
+    assert "classifier" not in found.study("own_chat_explanation").settings
+    encoder = loaded(encoder="bert", texts="mine.txt")
+    assert encoder.study("own_bert_layers").settings["positions"] == "first"
+    assert "own_bert_positions" not in encoder.figures
+
+
+def test_the_default_texts_have_a_classifier_and_ones_own_do_not(folder: Path) -> None:
+    own = loaded(encoder="bert", texts="mine.txt").study("own_bert_explanation").settings
+    assert "classifier" not in own
+    assert own["corpus"] == "own_bert_texts", "each text by itself"
+    found = loaded(encoder="bert")
+    page = found.study("own_bert_explanation")
+    assert page.settings["corpus"] == "reviews"
+    cell = found.study(page.settings["classifier"]).cell(found, {})
+    assert cell["names"] == ["rotten", "fresh"]
+    assert "results/classifiers/own_bert_classifier.json" in page.inputs(found, {}).values()
+
+
+def test_lengths_are_checked_early_once_an_encoder_is_fetched(folder: Path) -> None:
+    name = next(iter(DEFAULT["encoders"]))
+    loaded(encoder=name, texts="mine.txt", report={"n": [65]})
+    shutil.copytree(folder / "bert", folder / "results" / "assets" / "encoders" / name)
+    lines = mistakes(encoder=name, texts="mine.txt", report={"n": [65]})
+    assert any("report.n: is 65" in line and "positions for 64" in line for line in lines), lines
+
+
+def test_a_name_on_the_hub_needs_its_commit(folder: Path) -> None:
+    commit = "0123456789abcdef" * 2 + "01234567"
+    found = loaded(encoder=f"owner/model@{commit}", texts="mine.txt")
+    assert found.encoders[found.report].settings == {
+        "source": "hub",
+        "name": "owner/model",
+        "revision": commit,
+    }
+    assert found.study(f"{found.report}_vocabulary").values("d") == [96]
+    lines = mistakes(encoder="owner/model", texts="mine.txt")
+    assert len(lines) == 1, lines
+
+
 def test_an_encoder_of_the_configuration_by_its_name(folder: Path) -> None:
     name = next(iter(DEFAULT["encoders"]))
     found = loaded(encoder=name, texts="mine.txt")

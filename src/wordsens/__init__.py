@@ -45,6 +45,13 @@ _HOMES = {
     "tangent_kernel": "wordsens.robustness.tangent_kernel",
     "TangentKernel": "wordsens.robustness.tangent_kernel",
     "explain": "wordsens.encoders.explain",
+    "Explanation": "wordsens.encoders.explanation",
+    "Explanations": "wordsens.encoders.explanations",
+    "explanation_page": "wordsens.encoders.page",
+    "explanation_pages": "wordsens.encoders.page",
+    "explanation_fragment": "wordsens.encoders.page",
+    "Classifier": "wordsens.encoders.classifier",
+    "train_classifier": "wordsens.encoders.classifier",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,17 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
+
+
+def write_texts(path: str | Path, texts: str | Mapping[str, str]) -> None:
+    """Write a text file, or a folder of text files by their names, whole or not at all."""
+    if isinstance(texts, str):
+        write_text(path, texts)
+        return
+    with replacing(path) as beside:
+        beside.mkdir()
+        for name, text in texts.items():
+            (beside / name).write_text(text, encoding="utf-8")
 
 
 def _clear(target: Path) -> None:

@@ -85,6 +85,16 @@ def track(what: str, total: float, unit: str, done: float = 0) -> Iterator[None]
 
 
 @contextmanager
+def tracked(what: str, total: float, unit: str) -> Iterator[None]:
+    """As ``track``, where nobody tracks the work that this one is a part of."""
+    if _current.get() is not None:
+        yield
+        return
+    with track(what, total, unit):
+        yield
+
+
+@contextmanager
 def stage(part: float) -> Iterator[None]:
     """What is done inside is this share of the enclosing work, whatever is said of it inside."""
     work = _current.get()

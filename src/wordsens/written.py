@@ -6,16 +6,22 @@ import re
 
 # A key of an entry whose name begins as report_name's do.
 _ADDED = re.compile(
-    r"\b(corpora|encoders|datasets|layers|attraction|attention|vocabulary|figures)"
+    r"\b(corpora|encoders|datasets|layers|attraction|attention|vocabulary|figures"
+    r"|explanations|classifiers)"
     r"\.own_[A-Za-z0-9_]+(?:\.([a-z_]+))?"
 )
-_REPORT = ("n", "trials", "layers", "starts", "steps", "text")
+_REPORT = (
+    *("n", "trials", "layers", "starts", "steps"),
+    *("text", "texts", "tokens", "windows", "effort"),
+)
 _MEANT = {
     ("datasets", "tokens"): "report.n",
     ("attraction", "tokens"): "report.n",
     ("attraction", "position"): "report.n",
     ("attraction", "text"): "texts",
     ("vocabulary", "d"): "encoder",
+    ("layers", "positions"): "report.n",
+    ("classifiers", "corpus"): "texts",
 }
 _SECTIONS = {"corpora": "texts", "encoders": "encoder", "datasets": "texts"}
 _KEYS = {"dataset": "texts", "corpus": "texts", "encoder": "encoder"}

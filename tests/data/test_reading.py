@@ -51,8 +51,8 @@ CSV, LINES = b"text,label\na,1\n", b"text,label\n"
         ("A.CSV", CSV, [{"text": "a", "label": "1"}]),
         ("A.TXT", b"a\n", [{"text": "a"}]),
         ("A.JsonL", b'{"text": "a"}\n', [{"text": "a"}]),
-        ("a.csv", gzip.compress(CSV), [{"text": "a", "label": "1"}]),
-        ("a.CSV.GZ", gzip.compress(CSV), [{"text": "a", "label": "1"}]),
+        ("a.csv", gzip.compress(CSV, mtime=0), [{"text": "a", "label": "1"}]),
+        ("a.CSV.GZ", gzip.compress(CSV, mtime=0), [{"text": "a", "label": "1"}]),
         ("a.gz.csv.bz2", bz2.compress(CSV), [{"text": "a", "label": "1"}]),
         ("a.csv.gz", bz2.compress(CSV), None),
     ],
@@ -210,3 +210,11 @@ def test_lines_as_old_macs_end_them(tmp_path: Path) -> None:
     expected = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
     assert rows(tmp_path, "a.txt", b"one\rtwo\r\nthree\r") == expected
     assert rows(tmp_path, "b.txt", b"one\r\ntwo\r\nthree\r\n") == expected
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "rst", "py", "py.gz"])
+def test_prose_and_code_are_a_text_a_line(tmp_path: Path, ending: str) -> None:
+    content = b"def one(x):\n    return x\n"
+    path = tmp_path / f"one.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert [row["text"] for _, row in read_rows(path)] == ["def one(x):", "return x"]

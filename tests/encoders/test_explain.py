@@ -130,6 +130,9 @@ def test_a_decoders_next_token(tiny_chat: Path) -> None:
                 after = plain(input_ids=torch.tensor([changed])).logits[0, -1].softmax(0)
             assert change == pytest.approx(float((after - before).norm() / before.norm()), rel=1e-3)
     assert set(found.flips()["verdict"]) <= {found.verdict}
+    for row in found.flips().itertuples():
+        assert row.verdict_before == pytest.approx(float(before.max().log()), rel=1e-4)
+        assert max(row.verdict_after, row.becomes_before, row.becomes_after) <= 0
 
 
 def test_an_encoder_has_layers_only(tiny_bert: Path) -> None:
@@ -162,7 +165,11 @@ def test_mistakes_are_one_line(tiny_bert: Path, tiny_chat: Path) -> None:
         assert "\n" not in str(caught.value)
 
     fails("the text is empty", tiny_bert, " ")
-    fails("has 70 tokens and there is room for 62; explain it in windows", tiny_bert, "w1 " * 70)
+    fails("a int is no text", tiny_bert, 3)
+    fails("'w1' must be a whole number", tiny_bert, [2, b"w1"])
+    fails("the token id 99 is in no vocabulary of 44 words", tiny_bert, [99])
+    fails("tokens = 0 must be a whole number", tiny_bert, "w1", tokens=0)
+    fails("a name on the hub needs its commit", "google-bert/bert-base-uncased", "w1")
     fails("effort 'slow' is not known; choose page or quick", tiny_bert, "w1", effort="slow")
     fails("candidates 'some' is not known", tiny_bert, "w1", candidates="some")
     fails("'w1 w2' is no single word of the vocabulary", tiny_bert, "w1", candidates=["w1 w2"])

@@ -90,6 +90,12 @@ class Browser:
             time.sleep(0.1)
         return found
 
+    def prefer(self, scheme: str = "light", media: str = "") -> None:
+        """Show the page to who prefers a light or a dark one, or as it would be printed."""
+        wanted = {"name": "prefers-color-scheme", "value": scheme}
+        given = {"media": media, "features": [wanted]}
+        self._post("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": given})
+
     def messages(self) -> list[str]:
         """Errors that the page reported, failed requests among them."""
         log = self._post("/se/log", {"type": "browser"})

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.browser import Browser, obstacle
 from wordsens.encoders.explanation import Explanation
-from wordsens.encoders.page import fragment, html
+from wordsens.encoders.page import explanation_fragment, explanation_page
 
 NASTY = "</script><script>document.title='broken'</script>"
 
@@ -51,7 +51,7 @@ def explanation() -> Explanation:
 
 
 def test_everything_is_escaped_and_comes_from_the_file() -> None:
-    page = html(explanation())
+    page = explanation_page([explanation()])
     assert NASTY not in page
     assert "<img src=x" not in page
     assert "<b>bold" not in page
@@ -62,7 +62,7 @@ def test_everything_is_escaped_and_comes_from_the_file() -> None:
     assert json.loads(data[1])["words"][1]["by"]["layer 2"]["new"][0]["word"] == NASTY
     assert "quick page" in page
     assert "only itself and what comes after it" in page
-    notebook = fragment(explanation())
+    notebook = explanation_fragment([explanation()])
     assert "<img" not in notebook
     assert "<script" not in notebook
     assert notebook.count("<span") == 3
@@ -70,8 +70,8 @@ def test_everything_is_escaped_and_comes_from_the_file() -> None:
 
 def test_saved_whole(tmp_path: Path) -> None:
     found = explanation()
-    assert found.save(tmp_path / "new" / "page.html").read_text() == html(found)
-    assert found._repr_html_() == fragment(found)
+    assert found.save(tmp_path / "new" / "page.html").read_text() == explanation_page([found])
+    assert found._repr_html_() == explanation_fragment([found])
     assert len(found.plot("layer 2").patches) == 2
 
 
@@ -79,7 +79,7 @@ def test_saved_whole(tmp_path: Path) -> None:
 def test_in_a_browser(tmp_path: Path) -> None:
     page = explanation().save(tmp_path / "page.html")
     shares = (
-        "return [...document.querySelectorAll('#text button')]"
+        "return [...document.querySelectorAll('.text button')]"
         ".map(b => Number(b.style.getPropertyValue('--share')))"
     )
     with Browser(tmp_path) as browser:
@@ -87,12 +87,12 @@ def test_in_a_browser(tmp_path: Path) -> None:
         assert browser.run("return document.title") == "Which word matters"
         assert browser.run(shares) == [0.5, 1, 0]
         colours = browser.run(
-            "return [...document.querySelectorAll('#text button')]"
+            "return [...document.querySelectorAll('.text button')]"
             ".map(b => getComputedStyle(b).backgroundColor)"
         )
         assert len(set(colours)) == 3
-        assert browser.run("return document.querySelectorAll('#text button')[2].disabled")
-        assert browser.run("return document.querySelector('#text').textContent") == (
+        assert browser.run("return document.querySelectorAll('.text button')[2].disabled")
+        assert browser.run("return document.querySelector('.text').textContent") == (
             "it <img src=x onerror=alert(1)>ly"
         )
         # Another layer, then the other kind of change.
@@ -109,18 +109,18 @@ def test_in_a_browser(tmp_path: Path) -> None:
         assert "not searched" in browser.run("return document.getElementById('scale').textContent")
         # By keyboard: a focused word is a button, and arrows go on to the next.
         browser.run(pick, "output")
-        browser.run("document.querySelectorAll('#text button')[0].focus()")
+        browser.run("document.querySelectorAll('.text button')[0].focus()")
         browser.run(
             "document.activeElement.dispatchEvent("
             "new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true, cancelable: true}))"
         )
         assert browser.run("return document.activeElement.dataset.at") == "1"
         browser.run("document.activeElement.click()")
-        shown = browser.run("return document.getElementById('word').innerText")
+        shown = browser.run("return document.querySelector('.word').innerText")
         assert "<img src=x" in shown
         assert "1.000" in shown, "the strongest replacement of the second word"
         assert NASTY in shown
         assert browser.run("return document.querySelectorAll('img, b').length") == 0
-        assert browser.run("return document.querySelectorAll('#flips tbody tr').length") == 2
+        assert browser.run("return document.querySelectorAll('.flips tbody tr').length") == 2
         assert browser.run("return performance.getEntriesByType('resource').length") == 0
         assert browser.messages() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path, tiny_chat:
 
 
 def test_report_on_an_encoder_of_ones_own(folder: Path) -> None:
-    (folder / "small.yaml").write_text("report: {n: [8, 16], steps: 3, starts: 2}\n")
+    (folder / "small.yaml").write_text(
+        "report: {n: [8, 16], steps: 3, starts: 2, texts: 2, windows: 1}\n"
+    )
     arguments = ["model_report", "--config", "encoder=my-encoder", "texts=my texts.txt"]
     arguments += ["--configfile", "small.yaml"]
     done = snakemake(folder, *arguments)
@@ -49,7 +52,18 @@ def test_report_on_an_encoder_of_ones_own(folder: Path) -> None:
     page = (report / "report.md").read_text(encoding="utf-8")
     for heading in ("Layer by layer", "Real words", "Attracted attention", "Any word"):
         assert f" {heading}" in page
-    for kind in ("layers", "attraction", "attention", "vocabulary"):
+    whole = (report / "report.html").read_text(encoding="utf-8")
+    assert whole.count("data:image/png;base64,") == 5, "every figure is in the page"
+    first = (folder / "my texts.txt").read_text().splitlines()[0].split()
+    assert re.findall(r"--share: [\d.]+\">(.*?)</button>", whole)[: len(first)] == first
+    assert {
+        path.name for path in (folder / "results/pages/own_my_encoder_explanation").iterdir()
+    } >= {
+        "index.html",
+        "text-1.html",
+        "text-2.html",
+    }
+    for kind in ("explanation", "layers", "attraction", "attention", "vocabulary"):
         assert f"(own_my_encoder_{kind}.png)" in page
         for ending in ("png", "pdf", "csv"):
             assert (report / f"own_my_encoder_{kind}.{ending}").stat().st_size > 100
@@ -64,6 +78,27 @@ def test_report_on_an_encoder_of_ones_own(folder: Path) -> None:
         assert row.change <= 1.5 * own[row.n, row.layer], "a word inside the ball beats the search"
     again = snakemake(folder, "-n", *arguments)
     assert "Nothing to be done" in again.stdout + again.stderr
+
+
+def test_report_on_a_decoder(folder: Path) -> None:
+    """By position, with next tokens, and without what makes no sense for it."""
+    arguments = ["model_report", "--config", "encoder=my-chat", "texts=my texts.txt"]
+    (folder / "chat.yaml").write_text(
+        "report: {n: [16], steps: 2, starts: 1, texts: 1, windows: 1, trials: 1}\n"
+    )
+    done = snakemake(folder, *arguments, "--configfile", "chat.yaml")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    report = folder / "results" / "model_report" / "own_my_chat"
+    page = (report / "report.md").read_text(encoding="utf-8")
+    for said in ("## By position", "when word 8 moves", "are left out: the first block"):
+        assert said in page
+    whole = (report / "report.html").read_text(encoding="utf-8")
+    assert "most likely next token" in whole
+    assert whole.count("data:image/png;base64,") == 6
+    positions = pd.read_csv(report / "own_my_chat_positions.csv")
+    assert positions["position_tried"].nunique() == 8
+    last = positions[positions["layer"] == 2].groupby("position_tried")["sup_at_position"].max()
+    assert last.iloc[-1] < last.iloc[0], "the last word reaches least"
 
 
 def test_studies_of_trained_models_become_figures(folder: Path) -> None:

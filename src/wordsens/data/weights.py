@@ -7,10 +7,12 @@ measurement of those says nothing about the file, so that here each of them is a
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from io import StringIO
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from wordsens.data.checkpoint import (
 )
 from wordsens.data.folders import GGUF, check_encoder
 from wordsens.errors import UserError
+from wordsens.memory import require
 
 if TYPE_CHECKING:
     import torch
@@ -125,6 +128,9 @@ def load_model(
     loader = _loader(config, head)
     if head is None and _takes_pooling(loader, config):
         options["add_pooling_layer"] = False
+    with readable(path, "weights", key):
+        size = sum(_float32_bytes(file) for file in check_encoder(path, key))
+    require(size, f"{key}: {path}, in float32,", "close other programs, or take a smaller model")
 
     def load(**more: Any) -> tuple[Any, Mapping[str, Any]]:
         with quiet(options), readable(path, "weights", key):
@@ -165,6 +171,20 @@ def load_model(
         model = model.get_encoder()
     refuse_not_finite(model, what)
     return model.eval()
+
+
+def _float32_bytes(file: Path) -> int:
+    """The least memory that the weights of a file take in float32.
+
+    A safetensors file begins with the length of a JSON header and the header, which has the shapes.
+    """
+    if file.suffix == GGUF:
+        from gguf import GGUFReader
+
+        return sum(4 * int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
+    with file.open("rb") as opened:
+        header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+    return sum(4 * prod(part["shape"]) for part in header.values() if "shape" in part)
 
 
 def _loader(config: Any, head: str | None) -> Any:

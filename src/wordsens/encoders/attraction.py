@@ -27,9 +27,11 @@ DIRECTIONS = ("singular", "queries")
 class Attraction:
     """What Δ and Gaussian noise of its length do to one token of a text.
 
-    change  relative change of every layer under each direction's Δ, by name, (L+1,)
+    change  relative change of every layer under each direction's Δ, by name, (L+1,); empty where
+            the first block's heads do not score layer 0 itself
     noise   the same under each noise, (draws, L+1)
-    scores  first block's attention (heads, n, n) under each Δ, and unchanged as "none"
+    scores  first block's attention (heads, n, n) under each Δ, and unchanged as "none"; empty where
+            the block hands out none
     """
 
     change: dict[str, torch.Tensor]
@@ -66,7 +68,8 @@ def attract(
     X = model.embed(token_ids[None])
     length = X[0, row].norm()
     deltas = {"none": torch.zeros_like(X[0, row])}
-    deltas |= {name: length * u for name, u in attracting_directions(model, X[0]).items()}
+    if model.attracts:
+        deltas |= {name: length * u for name, u in attracting_directions(model, X[0]).items()}
     drawn = stream.child("noise").normal(draws, X.shape[-1], dtype=X.dtype).to(X.device)
     moves = torch.cat([torch.stack(list(deltas.values())), length * normalize(drawn)])
     moved = X.repeat(len(moves), 1, 1)
@@ -77,9 +80,14 @@ def attract(
             difference = (states - states[:1]).flatten(1)
             changes.append(difference.norm(dim=1) / states[0].norm())
     change = torch.stack(changes, 1)
-    scores = model.first_attention(moved[: len(deltas)], token_ids)
+    try:
+        scores = dict(
+            zip(deltas, model.first_attention(moved[: len(deltas)], token_ids), strict=True)
+        )
+    except UserError:
+        scores = {}
     return Attraction(
-        change={name: change[1 + i] for i, name in enumerate(DIRECTIONS)},
+        change=dict(zip(list(deltas)[1:], change[1:], strict=False)),
         noise=change[len(deltas) :],
-        scores=dict(zip(deltas, scores, strict=True)),
+        scores=scores,
     )

@@ -17,10 +17,10 @@ OUTPUT = "output"
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each word of one text can do to a model.
+    """What each word of one text, or of one window of a longer text, can do to a model.
 
-    pieces     the text's word pieces, as they are shown
-    positions  those that were tried
+    pieces     the window's word pieces, as they are shown
+    positions  those that were tried, in the window
     depth, causal   the number of layers; whether a word reaches only what comes after it
     sup        by layer or "output", the largest change found with any ‖Δ‖ ≤ ‖x_i‖, (P,)
     replaced   of every position: word, change (W, L+1), distance, and of a model with an output
@@ -28,7 +28,12 @@ class Explanation:
                new_after and new_before of the verdicts
     named      the words by their token ids
     labels, kind, logits   the output's classes or tokens, "classes" or "next_token", and logits
+               of classes, log-probabilities of tokens
     tried      which words ran: "all", or how many of how many
+    model      what the model is called
+    text, start, of   the text's number; the tokens before the window; those of the text, if more
+    head       where the output is no head of the model's own, what it is
+    flipped    how many words changed the verdict, where not all of them are kept
     """
 
     pieces: list[str]
@@ -44,6 +49,17 @@ class Explanation:
     tried: str
     top: int
     effort: str
+    model: str = ""
+    text: int = 0
+    start: int = 0
+    of: int = 0
+    head: str = ""
+    flipped: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the whole text."""
+        return self.of or len(self.pieces)
 
     @property
     def targets(self) -> list[str]:
@@ -63,7 +79,7 @@ class Explanation:
         return [part["change"][:, int(target.split()[1])] for part in self.replaced]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per position, target, kind of change and rank.
+        """One row per position, target, kind of change and rank; positions count the whole text.
 
         Columns: position, piece, target, by ("any Δ" or "real word"), rank, new, change, distance
         (in units of the word vector's own length), verdict.
@@ -75,7 +91,7 @@ class Explanation:
             for at, (row, every) in enumerate(
                 zip(self.positions, self.changes(target), strict=True)
             ):
-                first = {"position": row, "piece": self.pieces[row], "target": target}
+                first = {"position": self.start + row, "piece": self.pieces[row], "target": target}
                 if target in self.sup:
                     change = float(self.sup[target][at])
                     rows.append(first | {"by": "any Δ", "rank": 1, "change": change})
@@ -100,7 +116,7 @@ class Explanation:
         rows = []
         if self.logits is not None:
             first = int(self.logits.argmax())
-            own = self.logits - (0 if self.kind == "classes" else _logsumexp(self.logits))
+            own = self.logits
             for row, part in zip(self.positions, self.replaced, strict=True):
                 for index in np.flatnonzero(part["verdict"] != first):
                     values = [own[first], part["old_after"][index]]
@@ -108,25 +124,31 @@ class Explanation:
                     names = [self.pieces[row], self.named[int(part["word"][index])]]
                     verdicts = [self.labels[first], self.labels[int(part["verdict"][index])]]
                     distance = float(part["distance"][index])
-                    rows.append([row, *names, distance, *verdicts, *map(float, values)])
+                    rows.append(
+                        [self.start + row, *names, distance, *verdicts, *map(float, values)]
+                    )
         table = pd.DataFrame(rows, columns=columns)
         lead = table["becomes_after"] - table["verdict_after"]
         return table.loc[lead.sort_values(ascending=False, kind="stable").index].reset_index(
             drop=True
         )
 
+    def largest(self, target: str) -> np.ndarray:
+        """The largest change of a target by a word that ran, of every position, (P,)."""
+        return np.array([every.max(initial=0) for every in self.changes(target)])
+
     def save(self, path: str | Path) -> Path:
         """Write the page, one HTML file that needs nothing else; returns its path."""
-        from wordsens.encoders.page import html
+        import wordsens
         from wordsens.files import write_text
 
-        write_text(path, html(self))
+        write_text(path, wordsens.explanation_page([self]))
         return Path(path)
 
     def _repr_html_(self) -> str:
-        from wordsens.encoders.page import fragment
+        import wordsens
 
-        return fragment(self)
+        return str(wordsens.explanation_fragment([self]))
 
     def plot(self, target: str | None = None, axes: Axes | None = None) -> Axes:
         """A bar for each word: the largest change of a target, by default the last."""
@@ -144,8 +166,3 @@ class Explanation:
         if self.kind:
             found["verdict"] = self.labels[int(part["verdict"][index])]
         return found
-
-
-def _logsumexp(values: np.ndarray) -> float:
-    most = values.max()
-    return float(most + np.log(np.exp(values - most).sum()))

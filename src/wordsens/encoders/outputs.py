@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 from wordsens.data.encoders import Encoder
+from wordsens.encoders.classifier import Classifier
 from wordsens.errors import UserError
+from wordsens.memory import batch_bytes
 
 CLASSES, NEXT_TOKEN = "classes", "next_token"
 WORKING_BYTES = 1 << 27  # what a batch of changed texts may take, roughly
@@ -20,6 +22,9 @@ WORKING_BYTES = 1 << 27  # what a batch of changed texts may take, roughly
 
 class Head:
     """A model with its head; ``kind`` is "classes" or "next_token"."""
+
+    about = ""  # what it is, where it is no head of the model's own
+    reads_all = False  # whether an answer needs the states of all tokens at once
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder, self.model = encoder, encoder.head()
@@ -33,6 +38,9 @@ class Head:
         if self.kind == CLASSES and self.model.config.pad_token_id is None:
             self.model.config.pad_token_id = -1  # a decoder reads the last token that is not this
         self.model.requires_grad_(False)
+
+    def to(self, device: str) -> None:
+        self.model.to(device)
 
     @property
     def labels(self) -> list[str]:
@@ -70,12 +78,37 @@ class Head:
         config, d = self.model.config, self.blocks.size
         row = 24 * n * d + 3 * config.num_attention_heads * n * n
         out = 3 * (self.blocks.rows if self.kind == NEXT_TOKEN else 1)
-        return max(1, WORKING_BYTES // (4 * (row + out)))
+        return max(1, batch_bytes(WORKING_BYTES, self.blocks.device) // (4 * (row + out)))
 
     @property
     def sparing(self) -> dict[str, int]:
         """A decoder's head is large and only its last token's answer is wanted."""
         return {"logits_to_keep": 1} if self.kind == NEXT_TOKEN else {}
+
+
+class PooledHead(Head):
+    """A classifier on the mean of a model's last hidden states."""
+
+    reads_all = True
+
+    def __init__(self, encoder: Encoder, classifier: Classifier) -> None:
+        classifier.check(encoder)
+        self.encoder, self.blocks = encoder, encoder.blocks()
+        self.model, self.kind, self.about = self.blocks.model, CLASSES, classifier.about
+        self.names, self.weight, self.bias = classifier.labels, classifier.weight, classifier.bias
+        self.model.requires_grad_(False)
+
+    def to(self, device: str) -> None:
+        super().to(device)
+        self.weight, self.bias = self.weight.to(device), self.bias.to(device)
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.names)
+
+    def answer(self, output: Any) -> torch.Tensor:
+        mean = output.last_hidden_state.mean(1)
+        return mean @ self.weight.to(mean).T + self.bias.to(mean)
 
 
 def in_parts(count: int, at_once: int) -> Iterator[slice]:

@@ -10,7 +10,7 @@ exact, as the model has run on the changed text.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,12 +52,18 @@ class Text:
             self.norms = [float(states.norm()) for states in self.base]
             self.logits = None if head is None else head.answer(output)[0]
 
-    @torch.no_grad()
     def run(self, position: int, words: torch.Tensor) -> Replaced:
         """All of the words (W,) at a position."""
+        return _joined(list(self.parts(position, words)))
+
+    @torch.no_grad()
+    def parts(self, position: int, words: torch.Tensor) -> Iterator[Replaced]:
+        """The same in parts, as the logits of a vocabulary of words may be too large together."""
         words = words.to(self.ids)
-        prefix = position if self.blocks.causal else 0
-        changes, logits, before = [], [], self._before(prefix)
+        alone = self.blocks.causal and not (self.head is not None and self.head.reads_all)
+        prefix = position if alone else 0
+        before, table = self._before(prefix), self.blocks.embedding.weight
+        own = table[self.ids[position]]
         for part in words.split(self._at_once(prefix)):
             texts = self.ids.repeat(len(part), 1)
             texts[:, position] = part
@@ -68,18 +74,9 @@ class Text:
                     output.hidden_states, self.base, self.norms, strict=True
                 )
             ]
-            changes.append(torch.stack(gaps, 1))
-            if self.head is not None:
-                logits.append(self.head.answer(output))
-        table = self.blocks.embedding.weight
-        own = table[self.ids[position]]
-        distance = (table[words] - own).norm(dim=-1) / own.norm()
-        return Replaced(
-            words.cpu(),
-            torch.cat(changes).cpu(),
-            torch.cat(logits).cpu() if logits else None,
-            distance.cpu(),
-        )
+            logits = None if self.head is None else self.head.answer(output).cpu()
+            distance = (table[part] - own).norm(dim=-1) / own.norm()
+            yield Replaced(part.cpu(), torch.stack(gaps, 1).cpu(), logits, distance.cpu())
 
     def shortlisted(
         self, position: int, words: torch.Tensor, size: int, stream: Stream

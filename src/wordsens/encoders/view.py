@@ -15,6 +15,7 @@ import torch
 
 from wordsens.encoders.attraction import attracting_directions
 from wordsens.encoders.layered import LayeredEncoder
+from wordsens.memory import batch_bytes, require
 from wordsens.perturbation import OneTokenView, Pullback
 
 CHUNK_BYTES = 1 << 30  # activations of the candidates that run together, roughly
@@ -39,6 +40,7 @@ class EncoderView(OneTokenView):
         self.token_ids = token_ids.to(model.device)
         self.embedded = model.embed(token_ids)  # (T, n, d)
         d = self.embedded.shape[-1]
+        self._refuse_what_does_not_fit(*token_ids.shape)
         device = self.embedded.device
         self.rows = positions.to(device).repeat_interleave(len(layers), 0)
         self.targets = torch.tensor(layers, device=device).repeat(len(positions))
@@ -167,15 +169,26 @@ class EncoderView(OneTokenView):
     def _at_once(self) -> int:
         blocks = 1 if self._recompute() else len(self.base) - 1
         size = blocks * self._block_floats() + self.base[:, 0].numel()
-        return max(1, CHUNK_BYTES // (4 * size))
+        return max(1, self.chunk // (4 * size))
 
     def _recompute(self) -> bool:
         """Whether blocks run again on the way back, as memory is too small for all of them."""
-        return FEW * 4 * len(self.base) * self._block_floats() > CHUNK_BYTES
+        return FEW * 4 * len(self.base) * self._block_floats() > self.chunk
+
+    def _refuse_what_does_not_fit(self, texts: int, n: int) -> None:
+        """One sample with its gradient, block by block, is the least that a search can do with."""
+        layers = (texts + 2) * (self.model.depth + 1) * n * self.model.blocks.size
+        require(
+            4 * (layers + 2 * self._block_floats()),
+            f"{self.model.encoder.key}: a search on {n} tokens",
+            "take a shorter text, or cut it into windows",
+            self.model.device,
+        )
+        self.chunk = batch_bytes(CHUNK_BYTES, self.model.device)
 
     def _block_floats(self) -> int:
         """Numbers that one block makes of one sample, roughly."""
-        n, d = self.base.shape[2:]
+        n, d = self.token_ids.shape[-1], self.model.blocks.size
         config = self.model.model.config
         inner = getattr(config, "intermediate_size", None) or 4 * d
         block = 4 * config.num_attention_heads * n * n

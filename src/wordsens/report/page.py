@@ -1,14 +1,19 @@
-"""The page of model_report: what was measured of the user's encoder, in words and numbers."""
+"""The pages of model_report: Markdown with its figures beside it, and one HTML file of all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from wordsens.encoders.explanation import Explanation
+from wordsens.encoders.page import templates, view
+from wordsens.report.parts import Part, introduction, parts
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SCALES = "Every number is relative: the length of the change over the length of what changed."
 
 
 def page(
@@ -17,135 +22,69 @@ def page(
     words: pd.DataFrame,
     counts: Mapping[str, int],
     shas: Mapping[str, str],
+    causal: bool = False,
 ) -> str:
-    """The report as Markdown, its figures named beside it.
-
-    ``tables`` are the entries' tables by the names of their figures, which end in their kind;
-    ``words`` is that of ``report_words``.
-    """
-    lines = [
-        f"# Word sensitivity of {settings['encoder']}",
-        "",
-        f"Texts: {settings['texts'] or 'the default corpus'}, {counts.get('word_pieces', 0):,} "
-        f"word pieces, {counts.get('samples', 0):,} windows. Weights: "
-        + ", ".join(f"{name} (sha256 {value[:12]}…)" for name, value in shas.items())
-        + ".",
-        "",
-        f"What one changed word can do. {SCALES}",
-    ]
-    parts = {
-        "layers": _layers,
-        "attraction": _attraction,
-        "attention": _attention,
-        "vocabulary": _vocabulary,
-    }
-    for name, table in tables.items():
-        kind = name.rsplit("_", 1)[1]
-        lines += ["", *parts[kind](table), "", f"![{kind}]({name}.png)", ""]
-        lines.append(f"Numbers: [{name}.csv]({name}.csv); to print: [{name}.pdf]({name}.pdf).")
-        if kind == "layers":
-            lines += ["", *_words(words, table)]
+    """The report as Markdown, its figures named beside it; see ``parts``."""
+    lines = [f"# Word sensitivity of {_plain(settings['encoder'])}"]
+    for sentence in introduction(settings, counts, shas):
+        lines += ["", _plain(sentence)]
+    for part in parts(tables, words, causal):
+        lines += ["", *_markdown(part)]
     return "\n".join(lines) + "\n"
 
 
-def _layers(table: pd.DataFrame) -> Iterator[str]:
-    yield "## Layer by layer"
-    yield ""
-    texts = int(table.groupby("n")["sample"].nunique().max())
-    yield (
-        "The largest relative change of a layer's hidden states that a search by gradient found "
-        "when the first word moves by at most its own length, ‖Δ‖ ≤ ‖x_i‖, behind the embedding "
-        f"layer. Mean over {texts} text{'s' * (texts > 1)}; a lower bound on the word sensitivity. "
-        "Layer 0 is the moved word itself. Random weights are the same architecture before "
-        "training."
-    )
-    yield ""
-    lengths = sorted(table["n"].unique())
-    yield "| weights | layer | " + " | ".join(f"n = {n}" for n in lengths) + " |"
-    yield "|---|--:|" + "--:|" * len(lengths)
-    means = table.groupby(["weights", "layer", "n"])["sup"].mean()
-    for weights, layer in sorted({key[:2] for key in means.index}):
-        cells = [f"{means[weights, layer, n]:.3f}" for n in lengths]
-        yield f"| {weights} | {layer} | " + " | ".join(cells) + " |"
-    if len(lengths) == 1:
-        return
-    last = table["layer"].max()
-    for weights in sorted(table["weights"].unique()):
+def html(
+    settings: Mapping[str, Any],
+    windows: Sequence[Explanation],
+    tables: Mapping[str, pd.DataFrame],
+    words: pd.DataFrame,
+    counts: Mapping[str, int],
+    shas: Mapping[str, str],
+    figures: Mapping[str, str | Path],
+) -> str:
+    """The report as one HTML file: the texts in colour, and what the Markdown says below.
+
+    ``figures`` are PNG files by the names of their entries; they become part of the file.
+    """
+    found = view(windows)
+    below = parts(tables, words, found["causal"])
+    pictures = {
+        name: base64.b64encode(Path(path).read_bytes()).decode() for name, path in figures.items()
+    }
+    values = {
+        **found,
+        "encoder": settings["encoder"],
+        "introduction": introduction(settings, counts, shas),
+        "parts": [vars(part) | {"sentences": part.sentences} for part in below],
+        "pictures": pictures,
+    }
+    return str(templates("wordsens.report").get_template("report.html").render(**values))
+
+
+def _markdown(part: Part) -> Iterator[str]:
+    yield f"{'#' * part.level} {part.title}"
+    for sentence in part.sentences:
         yield ""
-        first, end = (means[weights, last, n] for n in (lengths[0], lengths[-1]))
-        yield (
-            f"With {weights} weights the last layer's sensitivity goes from {first:.3f} at n = "
-            f"{lengths[0]} to {end:.3f} at n = {lengths[-1]}, a factor of {end / first:.2f}; 1/√n "
-            f"would give {(lengths[0] / lengths[-1]) ** 0.5:.2f}."
-        )
+        yield _plain(sentence)
+    if part.columns:
+        yield ""
+        yield "| " + " | ".join(part.columns) + " |"
+        marks = ["---" if i in part.text_columns else "--:" for i in range(len(part.columns))]
+        yield "|" + "|".join(marks) + "|"
+        for row in part.rows:
+            yield "| " + " | ".join(_plain(cell) for cell in row) + " |"
+    for sentence in part.after:
+        yield ""
+        yield _plain(sentence)
+    if part.figure:
+        name = part.figure
+        yield ""
+        yield f"![{name.rsplit('_', 1)[1]}]({name}.png)"
+        yield ""
+        yield f"Numbers: [{name}.csv]({name}.csv); to print: [{name}.pdf]({name}.pdf)."
 
 
-def _words(words: pd.DataFrame, layers: pd.DataFrame) -> Iterator[str]:
-    """Discrete substitutions beside the continuous search at the same word of the same text."""
-    yield "### Real words"
-    yield ""
-    yield (
-        "The same word of the same text (the first trial) replaced by another word of the "
-        "encoder's vocabulary. Every change is exact; which words were run the gradient chose. "
-        "Distances are in units of the word's own length; the search above may go as far as 1."
-    )
-    yield ""
-    yield "| n | layer | word in its text | becomes | change | distance | search found |"
-    yield "|--:|--:|---|---|--:|--:|--:|"
-    own = layers[(layers["weights"] == "pretrained") & (layers["trial"] == 0)]
-    found = own.set_index(["n", "layer"])["sup"]
-    for row in words[words["rank"] <= 3].itertuples():
-        searched = found.get((row.n, row.layer))
-        cells = [str(row.n), str(row.layer), _plain(row.context, keep="*"), _plain(row.new)]
-        cells += [f"{row.change:.3f}", f"{row.distance:.2f}"]
-        cells.append("–" if searched is None else f"{searched:.3f}")
-        yield "| " + " | ".join(cells) + " |"
-
-
-def _attraction(table: pd.DataFrame) -> Iterator[str]:
-    yield "## Attracted attention"
-    yield ""
-    received = table[table["quantity"] == "attention_to_word"]
-    mean = received.groupby("perturbation")["value"].mean()
-    n = int(table["tokens"].iloc[0])
-    changes = table[table["quantity"] == "relative_change"]
-    last = changes[changes["layer"] == changes["layer"].max()]
-    value = last.groupby("perturbation")["value"].mean()
-    yield (
-        f"One of {n} tokens moves by its own length in two directions that attract the first "
-        "block's attention: along the heads' top singular vectors, and along what all queries "
-        "together respond to most. The attention it gets, averaged over queries and heads, goes "
-        f"from {mean['none']:.4f} to {mean['singular']:.4f} and {mean['queries']:.4f} (1/n = "
-        f"{1 / n:.4f}). The last layer changes by {value['singular']:.3f} and "
-        f"{value['queries']:.3f}, and by {value['noise']:.3f} under Gaussian noise of the same "
-        "length."
-    )
-
-
-def _attention(table: pd.DataFrame) -> Iterator[str]:
-    yield "## Attention of two sentences"
-    yield ""
-    sentences = " and ".join(f"“{_plain(text)}”" for text in table["sentence"].unique())
-    yield f"The first block's attention, averaged over heads, of {sentences}."
-
-
-def _vocabulary(table: pd.DataFrame) -> Iterator[str]:
-    yield "## Any word of the vocabulary, in a random attention layer"
-    yield ""
-    yield (
-        "The paper's random attention layer on the encoder's own word vectors: the supremum over "
-        "the ball at one position beside the most that any real word does, at that position and "
-        "anywhere."
-    )
-    yield ""
-    yield "| n | any Δ in the ball | any word there | any word anywhere | inside the ball |"
-    yield "|--:|--:|--:|--:|--:|"
-    names = ["continuous", "first", "sup", "sup_in_ball"]
-    for n, row in table.groupby("n")[names].mean().iterrows():
-        cells = ["–" if row[name] != row[name] else f"{row[name]:.3f}" for name in names]
-        yield f"| {n} | " + " | ".join(cells) + " |"
-
-
-def _plain(text: Any, keep: str = "") -> str:
-    """Text that is no Markdown, but for the signs to keep."""
-    return "".join(f"\\{c}" if c in "\\`*_{}<>#|~" and c not in keep else c for c in str(text))
+def _plain(text: Any) -> str:
+    """Text that is no Markdown, but for the word of a context between [[ and ]], set bold."""
+    safe = "".join(f"\\{c}" if c in "\\`*_{}<>#|~" else c for c in str(text))
+    return re.sub(r"\[\[(.*?)\]\]", r"**\1**", safe)

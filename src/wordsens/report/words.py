@@ -32,7 +32,9 @@ def report_words(
     top: int = 5,
     rounds: int = 2,
 ) -> pd.DataFrame:
-    """The ``top`` substitutions of the first word of trial 0's text, at every n of a layers study.
+    """The ``top`` substitutions of a word of trial 0's text, at every n of a layers study.
+
+    The word is the one at the study's ``position``.
 
     They are those of the first and of the last layer, each change exact and the best of the words
     that the gradient proposed (``word_changes``).  Columns: n, layer, rank, position, word, new,
@@ -42,6 +44,7 @@ def report_words(
 
     opened = Encoder.open(folder, f"encoders.{encoder}")
     model = LayeredEncoder.load(opened, device=device)
+    row = study["position"]
     before, after = opened.special_tokens()
     rows = []
     for n in study["n"]:
@@ -51,12 +54,13 @@ def report_words(
         words = [int(piece) for piece in ids[0]]
         whole = torch.tensor([*before, *words, *after])
         pieces = opened.pieces(words)
-        context = " ".join(["**" + pieces[0] + "**", *pieces[1 : AROUND + 1]])
+        around = [*pieces[max(0, row - AROUND) : row], f"[[{pieces[row]}]]"]
+        context = " ".join([*around, *pieces[row + 1 : row + 1 + AROUND]])
         for layer in sorted({1, model.depth}):
             found = word_changes(
                 model,
                 whole,
-                len(before),
+                len(before) + row,
                 layer=layer,
                 shortlist=SHORTLIST,
                 rounds=rounds,
@@ -69,8 +73,8 @@ def report_words(
             ):
                 rows.append(
                     {
-                        **{"n": n, "layer": layer, "rank": rank, "position": 0},
-                        **{"word": pieces[0], "new": word, "change": change},
+                        **{"n": n, "layer": layer, "rank": rank, "position": row},
+                        **{"word": pieces[row], "new": word, "change": change},
                         **{"distance": distance, "context": context},
                     }
                 )

@@ -13,7 +13,11 @@ class Layers(Study):
     kind, section, folder = "layers", "layers", "layers"
     axes = {"weights": str, "n": int}
     category = "Trained models"
-    figures = {"layers": "plots an encoder's layers against n"}
+    figures = {
+        "layers": "plots a model's layers against n",
+        "layer_positions": "plots them against the word's position, where several were searched",
+        "tasks": "plots them for several kinds of text",
+    }
     minutes = 120
 
     def encoder(self, config: Any) -> str:
@@ -28,6 +32,13 @@ class Layers(Study):
             "data": EMBEDDINGS.format(self.dataset),
             "encoder": ENCODER.format(self.encoder(config)),
         }
+
+    def check_figure(self, checks: Checks, name: str, figure: Plain) -> None:
+        if figure["kind"] == "layer_positions" and self.settings["positions"] == "first":
+            checks.say(
+                ("figures", name, "sweeps"),
+                f"{self.name} searches one position; set {self.section}.{self.name}.positions",
+            )
 
     def check(self, checks: Checks) -> None:
         key = (self.section, self.name)

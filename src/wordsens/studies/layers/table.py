@@ -24,7 +24,10 @@ def tables(cells: Sequence[str]) -> dict[str, Any]:
 
 
 def layers_table(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """One row per trial and layer of every cell."""
+    """One row per trial and layer of every cell, and per position where several were searched.
+
+    There ``sup_at_position`` is that of the position alone, and sup the largest of all.
+    """
     import pandas as pd
 
     frames = []
@@ -39,5 +42,13 @@ def layers_table(paths: Iterable[str | Path]) -> pd.DataFrame:
         values["layer"] = np.tile(layers, trials)
         known = (*RESULTS, *(name for name in AUDITED if name in arrays))
         values |= {name: arrays[name].reshape(-1) for name in known}
-        frames.append(pd.DataFrame(parameters | values))
+        frame = pd.DataFrame(parameters | values)
+        several = arrays.get("positions")
+        if several is not None and several.shape[1] > 1:
+            count = several.shape[1]
+            by_position = arrays["sup_by_position"].transpose(0, 2, 1)  # trial, layer, position
+            frame = frame.loc[frame.index.repeat(count)].reset_index(drop=True)
+            frame["position_tried"] = several.repeat(len(layers), 0).reshape(-1)
+            frame["sup_at_position"] = by_position.reshape(-1)
+        frames.append(frame)
     return pd.concat(frames, ignore_index=True)

@@ -29,17 +29,30 @@ NOISE = "Gaussian noise"
 
 
 def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
-    """A row of four panels per entry; returns the figure and the numbers drawn in it."""
-    size = (13.2, 3.5 * len(tables))
+    """A row of up to four panels per entry; returns the figure and the numbers drawn in it."""
+    most = max(len(_kinds(table)) for table in tables.values())
+    ratios = (1.15, *[1] * most)
+    size = (3.15 * sum(ratios) + 0.15, 3.5 * len(tables))
     drawn, axes = plt.subplots(
-        len(tables), 4, figsize=size, squeeze=False, width_ratios=(1.15, 1, 1, 1)
+        len(tables), 1 + most, figsize=size, squeeze=False, width_ratios=ratios
     )
     for row, table in zip(axes, tables.values(), strict=True):
         change(row[0], table)
-        mesh = scores(row[1:], table)
-        drawn.colorbar(mesh, ax=row[1:].tolist(), shrink=0.8, pad=0.02, label="attention score")
+        kinds = _kinds(table)
+        for panel in row[1 + len(kinds) :]:
+            panel.set_axis_off()
+        if kinds:
+            shown = row[1 : 1 + len(kinds)]
+            mesh = scores(shown, table)
+            drawn.colorbar(mesh, ax=shown.tolist(), shrink=0.8, pad=0.02, label="attention score")
     drawn_rows = [table.assign(entry=name) for name, table in tables.items()]
     return drawn, pd.concat(drawn_rows, ignore_index=True)
+
+
+def _kinds(table: pd.DataFrame) -> list[str]:
+    """What the attention is known under: unchanged, and either Δ where such directions exist."""
+    known = set(table[table["quantity"] == "attention"]["perturbation"])
+    return [kind for kind in TITLES if kind in known]
 
 
 def change(axes: Axes, table: pd.DataFrame) -> None:
@@ -49,6 +62,8 @@ def change(axes: Axes, table: pd.DataFrame) -> None:
     handles = []
     for look, name in zip(style.looks(2), ("queries", "singular"), strict=True):
         found = changes[changes["perturbation"] == name].sort_values("layer")
+        if found.empty:  # no direction attracts this model's attention
+            continue
         label = rf"$\Delta$: {TITLES[name]}"
         handles += axes.plot(found["layer"], found["value"], label=label, **(edge | look))
     noise = changes[changes["perturbation"] == "noise"].groupby("layer")["value"]
@@ -60,7 +75,9 @@ def change(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel(r"layer $l$")
     axes.set_ylabel("relative change of hidden states (ratio)")
     first = table[table["of"] == "text"] if "of" in table else table
-    axes.set_title(f"{table['encoder'].iloc[0]}, $n = {first['tokens'].iloc[0]}$, one word moved")
+    axes.set_title(
+        style.headed(table["encoder"].iloc[0], f"$n = {first['tokens'].iloc[0]}$, one word moved")
+    )
     style.legend_below(axes, handles)
 
 
@@ -69,7 +86,8 @@ def scores(axes: Any, table: pd.DataFrame) -> QuadMesh:
     shown = table[table["quantity"] == "attention"]
     top, position = shown["value"].max(), int(shown["position"].iloc[0])
     meshes = []
-    for panel, (kind, title) in zip(axes, TITLES.items(), strict=True):
+    for panel, kind in zip(axes, _kinds(table), strict=True):
+        title = TITLES[kind]
         part = shown[shown["perturbation"] == kind]
         pieces = part.drop_duplicates("query")["query_piece"].astype(str).tolist()
         meshes.append(squares(panel, part["value"].to_numpy(), pieces, top))

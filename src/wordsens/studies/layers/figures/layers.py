@@ -36,7 +36,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         for panel, kind in zip(row, kinds, strict=False):
             _panel(panel, numbers[numbers["weights"] == kind])
             panel.set_ylim(0.7 * low, 1.4 * top)
-            panel.set_title(f"{numbers['encoder'].iloc[0]}, {TITLES[kind]}")
+            panel.set_title(style.headed(numbers["encoder"].iloc[0], TITLES[kind]))
             panel.set_ylabel(r"word sensitivity $\mathcal{S}_{H_l}$ (ratio)")
         for panel in row[len(kinds) :]:
             panel.set_axis_off()
@@ -45,18 +45,25 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over trials (divisor T−1; empty for T=1) of every layer."""
+    table = table.drop_duplicates([*POINT, "trial"])  # of several positions the largest counts
     grouped = table.groupby(POINT, sort=True, as_index=False)
     return grouped.agg(mean=("sup", "mean"), std=("sup", "std"), trials=("sup", "count"))
+
+
+def shown_layers(layers: pd.Series) -> list[int]:
+    """The layers that are drawn, without layer 0: of many, evenly spaced ones."""
+    found = [int(layer) for layer in sorted(layers.unique()) if layer]
+    if len(found) > MOST:
+        chosen = np.linspace(0, len(found) - 1, MOST).round().astype(int)
+        found = [found[i] for i in sorted(set(chosen.tolist()))]
+    return found
 
 
 def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     lengths = sorted(numbers["n"].unique())
     style.logarithmic(axes, "x", lengths)
     style.logarithmic(axes, "y")
-    layers = [layer for layer in sorted(numbers["layer"].unique()) if layer]
-    if len(layers) > MOST:
-        chosen = np.linspace(0, len(layers) - 1, MOST).round().astype(int)
-        layers = [layers[i] for i in sorted(set(chosen.tolist()))]
+    layers = shown_layers(numbers["layer"])
     handles = []
     for look, layer in zip(style.looks(len(layers)), layers, strict=True):
         points = numbers[numbers["layer"] == layer]

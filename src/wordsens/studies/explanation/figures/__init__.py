@@ -1,0 +1,1 @@
+"""Kinds of figure that show explanations."""
