@@ -54,7 +54,7 @@ def _plain(name: str, value: Any) -> Any:
 def check_powers(name: str, tensor: torch.Tensor) -> None:
     """``UserError`` where squares of squares of a tensor's entries overflow, or are all zero."""
     limits = torch.finfo(tensor.dtype)
-    largest = float(tensor.detach().abs().max())
+    largest = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
     if largest and not limits.tiny**0.25 < largest < limits.max**0.25:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise UserError(
