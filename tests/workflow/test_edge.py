@@ -67,6 +67,16 @@ def test_numbers_that_are_not_what_they_look_like(tmp_path: Path, written, numbe
     assert list(surprises(file)) == [says]
 
 
+def test_labels_that_are_truth_values_in_yaml(tmp_path: Path) -> None:
+    from wordsens.config.surprises import surprises
+
+    file = tmp_path / "mine.yaml"
+    file.write_text('labels: {yes: 1, "no": -1}\nn: 3\n')
+    assert list(surprises(file)) == [
+        'line 1: the key yes is a truth value in YAML and no text; write "yes"'
+    ]
+
+
 def test_braces_and_home_in_paths(tmp_path: Path) -> None:
     """And an ending in capitals."""
     home = tmp_path / "home"

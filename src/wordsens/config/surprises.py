@@ -1,4 +1,4 @@
-"""What readers of YAML take without a word: keys that stand twice, and numbers in other bases."""
+"""What readers of YAML take without a word: keys that stand twice, yes as a key, other bases."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def surprises(path: Path) -> Iterator[str]:
         lines: dict[tuple[str, str], int] = {}
         for key, value in node.value:
             waiting.append(value)
+            if key.tag.endswith(":bool"):
+                yield (
+                    f"line {key.start_mark.line + 1}: the key {key.value} is a truth value in YAML "
+                    f'and no text; write "{key.value}"'
+                )
             name, line = (key.tag, str(key.value)), key.start_mark.line + 1
             if name in lines:
                 yield (
