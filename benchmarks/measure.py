@@ -243,8 +243,9 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     disturbance = Disturbance()
     result = run()
     if result["seconds"] < BRIEF and repeat:
-        more = [run()["seconds"] for _ in range(REPEATS - 1)]
-        result["seconds"] = statistics.median([result["seconds"], *more])
+        times = [result["seconds"], *(run()["seconds"] for _ in range(REPEATS - 1))]
+        result["seconds"] = statistics.median(times)
+        result["noise"] = (max(times) - min(times)) / result["seconds"]
     return {
         **result,
         "others": disturbance.share(),

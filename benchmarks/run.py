@@ -3,7 +3,8 @@
     python -m benchmarks.run --preset small|full [--threads N] [--only TEXT]
 
 Every measurement runs in a process of its own.  ``benchmarks/results.md`` holds the last run;
-``benchmarks/results.csv`` grows by one row per measurement, with the machine and the versions.
+``benchmarks/results.csv`` grows by one row per measurement, with the commit, the machine and the
+versions, and each is compared with the last row of its kind (``history``).
 This process imports neither Torch nor NumPy: on Linux a child's peak memory is at least that of
 the parent it was started from.
 """
@@ -11,7 +12,6 @@ the parent it was started from.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import platform
@@ -23,15 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.history import FIELDS, append, change, commit, last
 from benchmarks.settings import PRESETS, Measured, Setting, Words
 from benchmarks.tables import Result, Row, disturbed, duration, markdown, memory, processor
 
 HERE = Path(__file__).resolve().parent
-FIELDS = [
-    *("date", "who", "map", "n", "d", "depth", "N", "vocabulary", "positions", "seeds"),
-    *("seconds", "peak_mib", "value", "bound", "spread", "deviation", "steps", "steps_timed"),
-    *("others", "threads", "cores", "machine", "python", "torch", "numpy", "wordsens"),
-]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,8 +80,9 @@ def _measured(who: str, setting: Measured, options: argparse.Namespace) -> Resul
     result: Result = json.loads(child.stdout.splitlines()[-1])
     took = f"{duration(result['seconds']):>10} {memory(result['peak_mib'] * 2**20):>9}"
     note = f"  disturbed: others took {result['others']:.0%}" if disturbed(result) else ""
-    print(took + note, flush=True)
-    append(options.folder / "results.csv", row(who, setting, result))
+    path, values = options.folder / "results.csv", row(who, setting, result)
+    print(f"{took}{note}  {change(last(path, values), values)}", flush=True)
+    append(path, values)
     return result
 
 
@@ -97,6 +94,7 @@ def row(who: str, setting: Measured, result: Result) -> dict[str, Any]:
         **result["versions"],
         "who": who,
         "positions": _positions(setting) if who == "ours" else "first",
+        "commit": commit(HERE),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         "cores": os.cpu_count(),
         "machine": processor(),
@@ -107,15 +105,6 @@ def row(who: str, setting: Measured, result: Result) -> dict[str, Any]:
 
 def _positions(setting: Measured) -> str:
     return "all" if isinstance(setting, Words) else getattr(setting, "positions", "first")
-
-
-def append(path: Path, values: dict[str, Any]) -> None:
-    new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(values)
 
 
 if __name__ == "__main__":

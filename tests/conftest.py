@@ -7,6 +7,10 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+# Workers side by side share the cores; with all of them each they would wait for each other.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+
 import pytest
 import torch
 

@@ -254,6 +254,8 @@ def test_vocabulary_cells_and_their_defaults() -> None:
         "trials": 2,
         "top": 10,
         "compare": True,
+        "audit": 0,
+        "temperature": 1,
         "precision": "float32",
     }
 

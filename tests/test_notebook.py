@@ -78,7 +78,7 @@ def test_tables_hold_what_the_result_does(every) -> None:
     layers = every["layers"].to_dataframe()
     assert layers["sup"].tolist() == every["layers"].sup.tolist()
     assert set(layers["n"]) == {6}, "special tokens included"
-    words = every["words"].words()
+    words = every["words"].substitutions()
     assert words[words["list"] == "top"]["change"].iloc[0] == every["words"].sup
     losses = every["losses"].to_dataframe().set_index("mode")["error"]
     assert losses["retrained"] == every["losses"].err_retrained
@@ -105,7 +105,7 @@ def test_a_text_and_an_encoder_are_enough(tiny_bert: Path) -> None:
     assert torch.equal(X[1], words.vectors[row])
     layer = wordsens.build_map("raf", d=16, seed=1)
     found = wordsens.vocabulary_sensitivity(layer, X, words, positions=[1])
-    assert found.words()["piece"].iloc[0] in words.pieces
+    assert found.substitutions()["piece"].iloc[0] in words.pieces
     assert found.change[0, row] == 0
     assert wordsens.embed(TEXT, tiny_bert, layer=2, d=5).shape == (4, 5)
     with pytest.raises(UserError, match="d = 17, but the encoder gives 16"):

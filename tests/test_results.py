@@ -22,7 +22,7 @@ def arrays(trials: int = 3) -> dict:
         "sup": np.linspace(1, 2, trials) / 3,
         "bound": np.full(trials, np.nan),
         "position": np.arange(trials),
-        "winner": np.array(["random", "δ", ""][:trials], dtype=object),
+        "start": np.array(["random", "δ", ""][:trials], dtype=object),
     }
 
 
@@ -31,7 +31,7 @@ def test_round_trip(tmp_path: Path) -> None:
     write_cell(path, arrays(), PARAMETERS | {"positions": [0, 2], "theory": None})
     found, attributes = read_cell(path)
     np.testing.assert_array_equal(found["sup"], arrays()["sup"])
-    assert list(found["winner"]) == ["random", "δ", ""]
+    assert list(found["start"]) == ["random", "δ", ""]
     assert {name: attributes[name] for name in PARAMETERS} == PARAMETERS
     assert attributes["positions"] == [0, 2]
     assert "theory" not in attributes

@@ -33,7 +33,7 @@ _HOMES = {
     "Evaluation": "wordsens.search.goals",
     "embed": "wordsens.data.inputs",
     "vocabulary": "wordsens.data.inputs",
-    "Words": "wordsens.data.inputs",
+    "Vocabulary": "wordsens.data.inputs",
     "plot": "wordsens.notebook",
     "profile": "wordsens.boolean.api",
     "Profile": "wordsens.boolean.profile",

@@ -27,7 +27,7 @@ class OneTokenView(ABC):
     norm: torch.Tensor  # ‖φ(X)‖, (T, P)
 
     reach: float = 1.0  # radius of the balls in units of √d; 1 is the paper's
-    kinked: bool = False  # F has kinks, at which guarded steps shrink to nothing
+    kinked: bool = False  # F has kinks or many hills, at which guarded steps shrink to nothing
     grows_along_rays: bool = False  # F(x + tΔ) never falls in t, so that maxima lie on the sphere
 
     @property
@@ -59,6 +59,10 @@ class OneTokenView(ABC):
 
     def precise(self) -> OneTokenView:
         """This view in float64, from the same numbers, as far as the map allows."""
+        return self
+
+    def coarse(self) -> OneTokenView:
+        """This view in float32, where a search may explore faster, as far as the map has one."""
         return self
 
     def squared_change(self, delta: torch.Tensor) -> torch.Tensor:

@@ -40,6 +40,8 @@ _NOT_PARAMETERS = ("complete", "schema_version", "code")
 # What a cell's path says of it, such as d~96.
 _POINT = re.compile(r"(?:^|/)(\w+)~([^/]+?)(?=/|\.h5$)")
 _FIRST = ("sweep", "map", "dataset", "d", "n", "depth", "words")
+# Arrays of cells that were written before they had the name that Python gives them.
+_RENAMED = {"winner": "start"}
 
 
 def versions() -> dict[str, str]:
@@ -100,6 +102,7 @@ def write_arrays(
 def read_cell(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A cell's arrays and attributes; raises UserError when the file is not a whole cell."""
     arrays, attributes = read_arrays(path, "a cell")
+    arrays = {_RENAMED.get(name, name): values for name, values in arrays.items()}
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) != 1:
         raise UserError(f"{path}: arrays of different lengths {lengths}; {REMAKE}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import run, tables
+from benchmarks import history, run, tables
 from benchmarks.settings import FULL, PRESETS, Setting, Training, Words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,12 +73,55 @@ def test_values_of_different_problems_are_not_divided(setting: Setting) -> None:
 def test_csv_is_appended_under_one_header(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     for _ in range(2):
-        run.append(path, run.row("ours", Setting("rf", n=10, d=192), result(0.1)))
+        history.append(path, run.row("ours", Setting("rf", n=10, d=192), result(0.1)))
     with path.open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2
-    assert list(rows[0]) == run.FIELDS
+    assert list(rows[0]) == history.FIELDS
     assert rows[0]["torch"] == "2"
+
+
+def test_a_time_is_compared_with_the_last_of_its_kind(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    # A file of an older version, without the columns that came later, and another machine's row.
+    known = [name for name in history.FIELDS if name not in ("precision", "noise", "commit")]
+    setting = Setting("rf", n=10, d=192)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, known, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerow(run.row("ours", setting, result(0.2)))
+        writer.writerow(run.row("ours", setting, result(7.0)) | {"machine": "another"})
+    now = run.row("ours", setting, result(0.1))
+    before = history.last(path, now)
+    assert before is not None
+    assert float(before["seconds"]) == 0.2
+    assert history.change(before, now).startswith("50% faster than on")
+    history.append(path, now)
+    assert [row["seconds"] for row in history.read(path)] == ["0.2", "7.0", "0.1"]
+    for other in (Setting("rf", n=11, d=192), Setting("raf", n=10, d=192)):
+        assert history.last(path, run.row("ours", other, result(0.1))) is None
+    words = {p: Words("raf", n=9, d=8, vocabulary=9, precision=p) for p in ("float32", "float64")}
+    history.append(path, run.row("ours", words["float32"], result(1.0)))
+    assert history.last(path, run.row("ours", words["float64"], result(1.0))) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ({}, {"seconds": 0.105}, "within noise of 10%"),
+        ({}, {"seconds": 0.13}, "30% slower"),
+        ({}, {"seconds": 0.13, "noise": 0.4}, "within noise of 40%"),
+        ({"noise": 0.4}, {"seconds": 0.13}, "within noise of 40%"),
+        ({"others": 0.3}, {"seconds": 0.13}, "others disturbed that run"),
+        ({}, {"seconds": 0.13, "others": 0.3}, "others disturbed this run"),
+    ],
+)
+def test_noise_is_no_change(before: dict, now: dict, said: str) -> None:
+    rows = [
+        {k: "" if v is None else str(v) for k, v in run.row("ours", each, result(0.1)).items()}
+        for each in [Setting("rf", n=10, d=192)] * 2
+    ]
+    assert said in history.change(rows[0] | before, rows[1] | now)
 
 
 def test_full_preset_has_the_sizes_that_must_be_reached() -> None:

@@ -24,8 +24,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from tests.cluster.slurm import Slurm, end_with_parent
+from tests.docs.test_extending import CELLS, TARGETS, Folder
 from tests.workflow.test_end_to_end import configuration
 from wordsens.results import read_cell
 
@@ -230,3 +232,16 @@ def test_a_job_for_a_gpu_gets_one(story, slurm: Slurm) -> None:
         assert asked in shown, shown
     cell = "results/logs/sensitivity/t_raf/d~8/n~3/depth~1/words~1.log"
     assert "device: cuda, but torch finds no CUDA device" in (folder / cell).read_text()
+
+
+def test_a_map_and_a_kind_of_study_of_ones_own_run_there(story) -> None:
+    """Those of docs/extending.md, whose files only the user's folder has."""
+    folder = story.tmp / "of my own"
+    folder.mkdir()
+    config = yaml.safe_load(Folder(folder).folder.joinpath("mine.yaml").read_text())
+    log = Run(folder, config, *TARGETS, "--workflow-profile", PROFILE).finish()
+    assert "steps (100%) done" in log, log[-3000:]
+    assert log.count(SUBMITTED) >= 2
+    assert len(cells(folder)) == 3 + CELLS
+    for figure in TARGETS:
+        assert (folder / "results" / "figures" / f"{figure}.pdf").stat().st_size > 100

@@ -74,7 +74,7 @@ def test_tokens_are_whole(encoder) -> None:
 
 def test_sizes(encoder) -> None:
     assert (encoder.hidden_size, encoder.layers, encoder.max_tokens) == (16, 3, 64)
-    assert encoder.embedding_layer()["words"].shape == (44, 16)
+    assert encoder.embedding_layer()["vectors"].shape == (44, 16)
     assert encoder.padding_id == 0
 
 

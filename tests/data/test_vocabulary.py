@@ -60,7 +60,7 @@ def test_roberta_counts_positions_from_the_padding_on(tiny_bert, tmp_path) -> No
 
 
 def test_static_vectors_are_the_rows_of_the_table(vocabulary, tiny_bert) -> None:
-    table = Encoder.open(tiny_bert).embedding_layer()["words"]
+    table = Encoder.open(tiny_bert).embedding_layer()["vectors"]
     found = vocabulary.static([9, 4, 9], 10, torch.float64)
     assert found.dtype == torch.float64
     assert torch.allclose(found, normalised(table[[9, 4, 9]].double(), 10), rtol=1e-12)

@@ -131,8 +131,20 @@ def test_a_weight_that_is_no_number_is_named(tiny_bert, tmp_path, value, word) -
     fails(folder, rf"encoder\.layer\.1\.output\.dense\.weight holds {word}")
 
 
-def test_another_shape_is_one_line(tiny_bert, tmp_path) -> None:
-    fails(changed(tiny_bert, tmp_path / "m", dict, hidden_size=32), "weights cannot be loaded")
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"hidden_size": 32}, r"holds embeddings\.LayerNorm\.bias of shape 16, .* 32 \(and \d+ mo"),
+        ({"vocab_size": 40}, r"word_embeddings\.weight of shape 44×16, .* asks for 40×16; put"),
+        (
+            {"max_position_embeddings": 128},
+            r"position_embeddings\.weight of shape 64×16, .* 128×16",
+        ),
+    ],
+)
+def test_another_shape_is_named(tiny_bert, tmp_path, config, says) -> None:
+    """transformers would point to a report in its log."""
+    fails(changed(tiny_bert, tmp_path / "m", dict, **config), says)
 
 
 def test_half_precision_is_measured_as_it_was_stored(tiny_bert, tmp_path) -> None:
@@ -204,7 +216,7 @@ def test_a_loaded_model_is_left_as_it_is(tiny_bert) -> None:
     assert {weight.dtype for weight in whole.parameters()} == {torch.bfloat16}
     assert all(weight.requires_grad for weight in whole.parameters())
     kept = random_model("bert")
-    shared = Encoder.of(kept, tokenizer).blocks().words.weight
+    shared = Encoder.of(kept, tokenizer).blocks().embedding.weight
     assert shared.data_ptr() == kept.get_input_embeddings().weight.data_ptr()
     with torch.no_grad():
         kept.encoder.layer[1].output.dense.bias[0] = torch.nan
@@ -212,3 +224,92 @@ def test_a_loaded_model_is_left_as_it_is(tiny_bert) -> None:
         Encoder.of(kept, tokenizer)
     with pytest.raises(UserError, match="no model of transformers with its tokenizer"):
         Encoder.of(kept, None)
+
+
+# What would make another model of the same files
+
+
+def with_type(kind: torch.dtype) -> Callable[[Tensors], Tensors]:
+    name = "encoder.layer.1.output.dense.weight"
+    return lambda tensors: tensors | {name: (50 * tensors[name]).to(kind)}
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (torch.int8, "I8"),
+        (torch.bool, "BOOL"),
+        (torch.complex64, "C64"),
+        (torch.float8_e4m3fn, "F8_E4M3"),
+    ],
+)
+def test_weights_that_are_no_real_numbers(tiny_bert, tmp_path, kind, name) -> None:
+    """transformers converts them, without the scales or the imaginary part."""
+    folder = changed(tiny_bert, tmp_path / "m", with_type(kind))
+    fails(folder, rf"layer\.1\.output\.dense\.weight as {name}, which is no weight by itself")
+
+
+@pytest.mark.parametrize(
+    ("tensors", "config", "names"),
+    [
+        ({}, {"num_hidden_layers": 2}, r"encoder\.layer\.2\..* does not use, .* num_hidden_layers"),
+        ({"embeddings.extra_norm": 16}, {}, r"embeddings\.extra_norm "),
+        ({"bert.embeddings.extra_norm": 16}, {}, r"embeddings\.extra_norm "),
+        ({"encoder.relative_attention_bias.weight": 16}, {}, r"relative_attention_bias\.weight "),
+    ],
+)
+def test_a_tensor_of_the_model_that_is_not_used(tiny_bert, tmp_path, tensors, config, names):
+    more = {name: torch.ones(size) for name, size in tensors.items()}
+    folder = changed(tiny_bert, tmp_path / "m", lambda own: own | more, **config)
+    with pytest.raises(UserError, match=f"has a tensor .*{names}"):
+        Encoder.open(folder, "encoders.x").blocks()
+
+
+@pytest.mark.parametrize(
+    "other", [lambda name: f"bert.{name}", lambda name: name.replace("Norm.weight", "Norm.gamma")]
+)
+def test_two_tensors_for_one_place(tiny_bert, tmp_path, other) -> None:
+    """Whichever transformers reads last would be measured."""
+    folder = changed(
+        tiny_bert, tmp_path / "m", lambda own: own | {other(k): 2 * v for k, v in own.items()}
+    )
+    fails(folder, r"holds \S+ and \S+, and the model has one place for both")
+
+
+def test_code_of_ones_own(tiny_bert, tmp_path) -> None:
+    """It is not run; a class of transformers by the same name is the same model."""
+    own = {"AutoConfig": "configuration_x.XConfig", "AutoModel": "modeling_x.XBertModel"}
+    fails(changed(tiny_bert, tmp_path / "m", dict, auto_map=own), r"\(modeling_x\.XBertModel\)")
+    same = {"auto_map": {"AutoModel": "modeling_bert.BertModel"}}
+    assert torch.equal(states(changed(tiny_bert, tmp_path / "n", dict, **same)), states(tiny_bert))
+
+
+def test_an_adapter_is_refused(tiny_bert, tmp_path) -> None:
+    """With peft it would be applied, without it not."""
+    folder = changed(tiny_bert, tmp_path / "m", dict)
+    (folder / "adapter_config.json").write_text("{}")
+    fails(folder, r"holds an adapter \(adapter_config\.json\)")
+    (folder / "config.json").unlink()
+    fails(folder, r"holds an adapter .* merge_and_unload")
+
+
+def test_an_index_of_no_files(tiny_bert, tmp_path) -> None:
+    folder = changed(tiny_bert, tmp_path / "m", dict)
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+    fails(folder, "names no files")
+
+
+@pytest.mark.parametrize("how", ["weights", "config"])
+def test_finite_weights_that_overflow(tiny_bert, tmp_path, how) -> None:
+    def huge(tensors: Tensors) -> Tensors:
+        return {k: 1e30 * v if "dense.weight" in k else v for k, v in tensors.items()}
+
+    change, config = (huge, {}) if how == "weights" else (dict, {"layer_norm_eps": float("nan")})
+    fails(changed(tiny_bert, tmp_path / "m", change, **config), r"layer \d is not finite on a text")
+
+
+def test_a_feed_forward_in_chunks_is_the_same(tiny_bert, tmp_path) -> None:
+    folder = changed(tiny_bert, tmp_path / "m", dict, chunk_size_feed_forward=4)
+    assert torch.equal(states(folder), states(tiny_bert))

@@ -14,6 +14,7 @@ import wordsens
 from tests.encoders.zoo import VOCABULARY, with_head
 from wordsens.data.encoders import Encoder
 from wordsens.encoders.explanation import Explanation
+from wordsens.encoders.layered import LayeredEncoder
 from wordsens.errors import UserError
 
 TEXT = "w5 w26 w13 w1 w37 w4"
@@ -43,7 +44,7 @@ def classifier(tmp_path_factory, tiny_bert: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def explained(classifier: Path) -> Explanation:
-    return wordsens.explain(classifier, TEXT, words="all", effort="quick", top=3)
+    return wordsens.explain(classifier, TEXT, candidates="all", effort="quick", top=3)
 
 
 def theirs(folder: Path, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -111,7 +112,7 @@ def test_the_table_says_what_transformers_says(explained: Explanation, classifie
 
 def test_a_decoders_next_token(tiny_chat: Path) -> None:
     ids = [10, 20, 30, 40]
-    found = wordsens.explain(tiny_chat, ids, words=["w1", "w9", 12], effort="quick", top=2)
+    found = wordsens.explain(tiny_chat, ids, candidates=["w1", "w9", 12], effort="quick", top=2)
     from transformers import AutoModelForCausalLM
 
     plain = AutoModelForCausalLM.from_pretrained(tiny_chat, dtype=torch.float32)
@@ -148,7 +149,9 @@ def test_the_same_from_a_path_and_a_loaded_model(explained, classifier, tokenize
 
     model = AutoModelForSequenceClassification.from_pretrained(classifier)
     model.set_attn_implementation("eager")
-    found = wordsens.explain(model, TEXT, tokenizer=tokenizer, words="all", effort="quick", top=3)
+    found = wordsens.explain(
+        model, TEXT, tokenizer=tokenizer, candidates="all", effort="quick", top=3
+    )
     one, other = explained.to_dataframe(), found.to_dataframe()
     assert one.equals(other)
     again = wordsens.explain(model, TEXT, tokenizer=tokenizer, effort="quick", delta=False)
@@ -168,12 +171,14 @@ def test_mistakes_are_one_line(tiny_bert: Path, tiny_chat: Path) -> None:
     fails("tokens = 0 must be a whole number", tiny_bert, "w1", tokens=0)
     fails("a name on the hub needs its commit", "google-bert/bert-base-uncased", "w1")
     fails("effort 'slow' is not known; choose page or quick", tiny_bert, "w1", effort="slow")
-    fails("words 'some' is not known", tiny_bert, "w1", words="some")
-    fails("'w1 w2' is no single word of the vocabulary", tiny_bert, "w1", words=["w1 w2"])
-    fails("words is empty", tiny_bert, "w1", words=[])
+    fails("candidates 'some' is not known", tiny_bert, "w1", candidates="some")
+    fails("'w1 w2' is no single word of the vocabulary", tiny_bert, "w1", candidates=["w1 w2"])
+    fails("candidates is empty", tiny_bert, "w1", candidates=[])
     fails("top = 0 must be a whole number", tiny_bert, "w1", top=0)
     fails("position", tiny_bert, "w1 w2", positions=[2])
     fails("is no model; allowed", None, "w1 w2")
+    fails("takes no LayeredEncoder", LayeredEncoder.load(tiny_bert, "random"), "w1 w2")
+    fails("tokenizer goes with a loaded model", tiny_bert, "w1 w2", tokenizer=object())
     assert VOCABULARY > 44
 
 

@@ -56,7 +56,7 @@ def test_layers_and_attention_are_those_of_transformers(encoder, tiny_bert: Path
 def test_word_vectors_enter_before_positions_and_normalisation(encoder) -> None:
     behind = LayeredEncoder.load(encoder)
     before = LayeredEncoder.load(encoder, perturb="word_vector")
-    assert torch.equal(before.embed(IDS), encoder.embedding_layer()["words"][IDS])
+    assert torch.equal(before.embed(IDS), encoder.embedding_layer()["vectors"][IDS])
     with torch.no_grad():
         states = zip(
             before.layers(before.embed(IDS), IDS),

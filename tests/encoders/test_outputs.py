@@ -61,7 +61,7 @@ def test_next_tokens_are_those_of_transformers(family: str, tokenizer, monkeypat
     head = Head(Encoder.of(whole, tokenizer, family))
     assert head.kind == "next_token"
     read = []
-    head.blocks.words.register_forward_hook(lambda *call: read.append(call[1][0].numel()))
+    head.blocks.embedding.register_forward_hook(lambda *call: read.append(call[1][0].numel()))
     monkeypatch.setattr(module, "WORKING_BYTES", 1 << 20)  # one batch
     for position in (0, 3, 7):
         text = text_of(head)
@@ -100,7 +100,7 @@ def test_view_is_the_models_answer_and_its_gradient(family, auto, perturb, token
     features = view.features(v)
     torch.testing.assert_close((features - view.base).square().sum(-1), value)
     # Another row of the vocabulary in the word's place is the text with that word.
-    word = head.blocks.words.weight[22] if perturb == "word_vector" else None
+    word = head.blocks.embedding.weight[22] if perturb == "word_vector" else None
     if word is not None:
         put = (word / view.unit[0, 0, 0])[None, None, None, None].expand(1, 2, 1, 1, d)
         changed = TEXT.clone()
@@ -152,7 +152,7 @@ def test_changes_of_every_layer_are_those_of_transformers(family: str, tokenizer
         expected = (other - one).flatten(1).norm(dim=1) / one.norm()
         torch.testing.assert_close(found.change[:, layer], expected, rtol=1e-4, atol=1e-6)
     assert found.change[2, 0] > 0
-    vectors = model.blocks.words.weight
+    vectors = model.blocks.embedding.weight
     apart = (vectors[WORDS] - vectors[17]).norm(dim=1) / vectors[17].norm()
     torch.testing.assert_close(found.distance, apart)
     own = text.run(3, TEXT[3:4])
@@ -168,12 +168,12 @@ def test_a_shortlist_finds_more_than_chance_and_is_exact(tokenizer) -> None:
     reached = chance = 0.0
     for seed in range(20):
         found = text.shortlisted(3, words, 12, Stream(seed, "words"))
-        assert len(found.words) == len(found.words.unique()) == 12
-        at = torch.searchsorted(words, found.words)
+        assert len(found.ids) == len(found.ids.unique()) == 12
+        at = torch.searchsorted(words, found.ids)
         torch.testing.assert_close(found.change, every.change[at], rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(found.logits, every.logits[at], rtol=1e-4, atol=1e-4)
         drawn = Stream(seed, "words").generator().permutation(len(words))[:12]
         reached += float(found.change[:, -1].max())
         chance += float(every.change[drawn, -1].max())
     assert reached > chance
-    assert len(text.shortlisted(3, words, 400, Stream(0, "words")).words) == len(words)
+    assert len(text.shortlisted(3, words, 400, Stream(0, "words")).ids) == len(words)

@@ -85,7 +85,7 @@ def test_random_weights_and_word_vectors(encoder) -> None:
     )
     assert not torch.allclose(one.sup[1:], two.sup[1:])
     words = wordsens.layer_sensitivity(encoder, IDS[0], perturb="word_vector", words=2, steps=5)
-    vector = encoder.embedding_layer()["words"][IDS[0, :2]]
+    vector = encoder.embedding_layer()["vectors"][IDS[0, :2]]
     torch.testing.assert_close(words.delta[2].norm(dim=-1), vector.norm(dim=-1))
 
 
@@ -150,6 +150,23 @@ def test_what_is_no_model_is_one_line(encoder, tiny_bert: Path) -> None:
             wordsens.layer_sensitivity(model, "w1 w2")
     with pytest.raises(UserError, match="is no model of transformers with its tokenizer"):
         wordsens.layer_sensitivity(encoder.blocks().model, "w1 w2")
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        ({"weights": "none"}, "weights = 'none' would be ignored"),
+        ({"perturb": "word_vector"}, "perturb = 'word_vector' would be ignored"),
+        ({"device": "cuda"}, "device = 'cuda' would be ignored"),
+        ({"tokenizer": object()}, "tokenizer goes with a loaded model"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(encoder, options, pattern) -> None:
+    with pytest.raises(UserError, match=pattern):
+        wordsens.layer_sensitivity(sharp(encoder), "w1 w2", **options)
+    moved = sharp(encoder, "word_vector")
+    found = wordsens.layer_sensitivity(moved, "w1 w2", perturb="word_vector", steps=2)
+    assert found.about["weights"] == "random"
 
 
 def test_a_loaded_model_gives_what_its_folder_gives(encoder, tiny_bert: Path) -> None:

@@ -32,6 +32,12 @@ class TestQueryKeyValue(MapConformance):
     permutable = True
 
 
+class TestTransformer(MapConformance):
+    map = "transformer"
+    options = {"depth": 2, "temperature": 0.5}  # noqa: RUF012
+    permutable = True
+
+
 class LinearAttention(FeatureMap):
     """X W Xᵀ X / (n √d): attention without a softmax, for which nothing but this is written."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -11,6 +12,7 @@ import wordsens
 from wordsens.activations import activation
 from wordsens.gaussian import DenseGaussian
 from wordsens.maps import map_class, position_sets
+from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.random_view import RandomFeaturesView
 from wordsens.randomness import Stream
 from wordsens.search import audit, audited_trials
@@ -197,3 +199,38 @@ def _deep():
     x = torch.ones(1, 1, 1, 2, dtype=torch.float64)
     layers = (DenseGaussian(V[..., :2]), [DenseGaussian(V)])
     return RandomFeaturesView(x, torch.zeros(1, 1, 4).double(), *layers, activation("relu"))
+
+
+@pytest.mark.parametrize("name", ["raf", "relu_raf", "qkv"])
+def test_exploring_in_float32_finds_what_float64_does(name, monkeypatch) -> None:
+    X = sample(40, 128, seed=3)
+    phi = wordsens.build_map(name, n=40, d=128, seed=1)
+    view = phi.view(X[None], torch.tensor([[0]]))
+    assert view.coarse().tokens.dtype == torch.float32
+    found = wordsens.word_sensitivity(phi, X)
+    monkeypatch.setattr(AttentionView, "coarse", lambda self: self)
+    wide = wordsens.word_sensitivity(phi, X)
+    assert found.sup >= wide.sup * (1 - (5e-3 if view.kinked else 1e-6))
+
+
+@pytest.mark.parametrize("name", ["raf", "relu_raf"])
+@pytest.mark.parametrize("wrong", [1.01, math.nan])
+def test_a_coarse_view_that_sees_another_F_is_not_followed(name, wrong, monkeypatch) -> None:
+    X = sample(20, 16, seed=3)
+    phi = wordsens.build_map(name, n=20, d=16, seed=1)
+    plain = wordsens.word_sensitivity(phi, X)
+
+    def misled(self: AttentionView) -> AttentionView:
+        view = copy.copy(self)
+
+        def value_and_grad(v: torch.Tensor, sharpness: float = 1.0) -> tuple[torch.Tensor, ...]:
+            value, grad = self.value_and_grad(v, sharpness)
+            return wrong * value, grad
+
+        view.value_and_grad = value_and_grad
+        return view
+
+    monkeypatch.setattr(AttentionView, "coarse", misled)
+    found = wordsens.word_sensitivity(phi, X)
+    assert torch.equal(found.delta, plain.delta)
+    assert found.steps == plain.steps

@@ -10,6 +10,8 @@ from tests.studies.cells import complete
 from wordsens.figures.captions import caption
 from wordsens.results import trials_table, write_cell
 from wordsens.studies import figure_module
+from wordsens.studies.generalization.cell import run as run_losses
+from wordsens.studies.generalization.table import searches_table
 from wordsens.studies.sensitivity.cell import run
 
 CELL = {"dataset": "synthetic", "d": 6, "n": 8, "words": 1, "depth": 1, "trials": 6, "seed": 3}
@@ -55,3 +57,39 @@ def test_a_poor_search_is_said_to_be_one(tmp_path) -> None:
     assert "audited" not in none
     mixed = pd.concat([table, table.assign(excess=np.nan)])
     assert "(6 audited)" in caption(figure_module("context_length"), {"t": mixed}, {})
+
+
+LOSSES = {"dataset": "synthetic", "d": 6, "n": 5, "N": 12, "trials": 3, "seed": 1}
+
+
+@pytest.mark.parametrize("name", ["rf", "raf"])
+def test_losses_of_one_trial_are_audited(name: str, tmp_path) -> None:
+    """All its searches, each by how much lower the longer one got; other numbers stay."""
+    cell = complete("generalization", **LOSSES, map=name, tradeoff=[0.0, 2.0])
+    plain, _ = run_losses(cell, {}, "cpu")
+    arrays, attributes = run_losses(cell | {"audit": 0.3}, {}, "cpu")
+    assert np.array_equal(plain["value"], arrays["value"])
+    assert "excess" not in plain
+    (judged,) = np.flatnonzero(np.isfinite(arrays["audited"][:, 0]))
+    assert np.isnan(np.delete(arrays["audited"], judged, axis=0)).all()
+    met = np.isfinite(arrays["value"][judged])  # no point but Δ = 0 meets a limit of 0
+    value, audited = arrays["value"][judged, met], arrays["audited"][judged, met]
+    lower = np.maximum(value - audited, 0) / np.maximum(np.abs(value), 0.01)
+    np.testing.assert_allclose(arrays["excess"][judged, met], lower, atol=1e-12)
+    assert (lower < 0.02).all()
+
+    arrays["excess"][judged, 0] = 0.25
+    write_cell(tmp_path / "cell.h5", arrays, attributes)
+    table = searches_table([tmp_path / "cell.h5"])
+    said = caption(figure_module("generalization"), {"t": table}, {})
+    count = np.isfinite(arrays["excess"]).sum()
+    assert f"({count} audited): losses may be that much too high" in said
+
+
+def test_a_row_for_each_position_counts_one_audit() -> None:
+    cell = complete("sensitivity", **CELL, map="raf", audit=0.5, positions=[0, 3])
+    arrays, _ = run(cell, {}, "cpu")
+    assert np.isfinite(arrays["excess"]).sum() == 3
+    columns = {"map": "raf", "trial": np.repeat(range(6), 2)}
+    table = pd.DataFrame({**columns, "excess": np.repeat(arrays["excess"], 2)})
+    assert "(3 audited)" in caption(figure_module("context_length"), {"t": table}, {})

@@ -15,7 +15,7 @@ from tests.studies.cells import complete
 from wordsens.activations import activation
 from wordsens.errors import UserError
 from wordsens.glm import LeastSquares
-from wordsens.maps import MapOptions
+from wordsens.maps import MapOptions, map_class
 from wordsens.maps.random_features import RandomFeatures
 from wordsens.randomness import Stream
 from wordsens.results import write_cell
@@ -172,7 +172,8 @@ def test_largest_change_shrinks_with_n():
     assert change(64) < 0.7 * change(8)
 
 
-def test_unknown_map_and_loss_are_one_line():
+def test_unknown_map_and_loss_are_one_line(monkeypatch):
+    monkeypatch.setattr(map_class("drf"), "studies", frozenset({"sensitivity"}))
     with pytest.raises(UserError, match="drf has no generalization"):
         run(made(map="drf"), {}, "cpu")
     with pytest.raises(UserError, match="'hinge' is not known"):

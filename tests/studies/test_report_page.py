@@ -144,3 +144,11 @@ def test_the_report_in_a_browser(report: Path, tmp_path: Path) -> None:
         assert not browser.run("return [...document.querySelectorAll('details')].some(d => d.open)")
         assert browser.run("return performance.getEntriesByType('resource').length") == 0
         assert browser.messages() == []
+
+
+def test_an_audit_of_the_layers_is_told() -> None:
+    table = layers([3, 7])
+    assert "audited" not in page(SETTINGS, {"own_bert_layers": table}, words(), {}, {})
+    table = table.assign(excess=[np.nan, 0.004, np.nan, 0.31])
+    said = page(SETTINGS, {"own_bert_layers": table}, words(), {}, {})
+    assert "within 31.0% of a search ten times as long (2 audited): take more starts" in said

@@ -113,14 +113,16 @@ def test_every_listed_change_is_that_of_the_words(files, name, vectors) -> None:
 
 @pytest.mark.parametrize("name", ["raf", "relu_raf"])
 def test_layer_zero_meets_the_sweep_of_the_same_seed(files, name) -> None:
-    """Same samples, same maps, same starts: the search over the ball is the sweep's."""
-    arrays, _ = run(files, map=name, vectors="layer0", positions="first")
+    """Same samples, maps and starts: the search over the ball and its audit are the sweep's."""
+    arrays, _ = run(files, map=name, vectors="layer0", positions="first", audit=0.3)
     cell = {"sweep": "s", "seed": 5, "map": name, "dataset": "mine", "d": 16, "n": 9, "depth": 1}
-    cell |= {"words": 1, "trials": 3, "positions": "first", "precision": "float64"}
+    cell |= {"words": 1, "trials": 3, "positions": "first", "precision": "float64", "audit": 0.3}
     sweep, _ = sensitivity.run(complete("sensitivity", **cell), {"data": files[0]}, "cpu")
     assert np.array_equal(arrays["sample"], sweep["sample"])
     assert np.allclose(arrays["continuous"], sweep["sup"], rtol=1e-6)
     assert np.allclose(arrays["bound"], sweep["bound"], rtol=1e-6, equal_nan=True)
+    assert np.allclose(arrays["audited"], sweep["audited"], rtol=1e-3, equal_nan=True)
+    assert np.isfinite(arrays["excess"]).sum() == 1
     assert (arrays["first_in_ball"] <= arrays["continuous"] * (1 + 1e-6)).all()
 
 

@@ -6,9 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from wordsens.config import results_or_exit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,3 +72,43 @@ def test_braces_and_home_in_paths(tmp_path: Path) -> None:
     (home / "my {x} texts.TXT").write_text("w4 w5 w6\n")
     assert snakemake(tmp_path, *arguments, HOME=str(home)).returncode == 0
     assert "w4 w5 w6" in (tmp_path / target).read_text()
+
+
+@contextmanager
+def somebody() -> Iterator[None]:
+    """Not root, who may write everywhere."""
+    root = os.getuid() == 0
+    if root:
+        os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ends"), [("-n", True), ("--cores 1 figure2_rf", True), ("--list", False)]
+)
+def test_a_folder_in_which_nothing_can_be_written(monkeypatch, capsys, arguments, ends) -> None:
+    """Snakemake keeps notes there even in a dry run, and shows its own failure as a traceback."""
+    import snakemake.cli  # noqa: F401
+
+    monkeypatch.setattr(sys, "argv", ["snakemake", *arguments.split()])
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.chdir(folder)
+        Path(folder).chmod(0o555)
+        with somebody():
+            if ends:
+                with pytest.raises(SystemExit):
+                    results_or_exit("results", write=False)
+            else:
+                results_or_exit("results", write=False)
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert "no files can be written here; make the folder writable" in said[0]
+        Path(folder).chmod(0o777)
+        with somebody():
+            results_or_exit("results", write=True)
+        assert not capsys.readouterr().err
+        monkeypatch.chdir("/")

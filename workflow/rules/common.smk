@@ -8,7 +8,7 @@ from wordsens.config.report import REPORT_KINDS
 from wordsens.failures import what_failed
 from wordsens.plugins import source
 from wordsens.provenance import fingerprint
-from wordsens.studies import figure_kinds
+from wordsens.studies import figure_kinds, targets
 
 # Snakemake calls a script's interpreter unquoted, which fails below a folder with a space.
 if " " in sys.executable and os.path.exists(sys.executable):
@@ -64,8 +64,9 @@ def shown(figure):
 
 
 def together(target):
-    """All figures of the kinds of study that share a target."""
-    return [f for f in cfg.figures.values() if figure_kinds()[f.kind].target == target]
+    """All figures of the kinds that share a target."""
+    figures = cfg.figures.values()
+    return [f for f in figures if figure_kinds()[f.kind].target_of(f.kind) == target]
 
 
 def pages_of(study, entry):

@@ -41,7 +41,7 @@ for figure in cfg.figures.values():
         localrule: True
 
 
-for target in sorted({study.target for study in cfg.kinds.values() if study.target}):
+for target in targets():
 
     rule:
         name:

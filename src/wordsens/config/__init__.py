@@ -16,6 +16,7 @@ from wordsens.config.assembly import assembled
 from wordsens.config.cross import CrossCheck
 from wordsens.config.model import Asset, Config, Dataset, Figure, typed
 from wordsens.config.report import with_report
+from wordsens.config.targets import makes_files
 from wordsens.errors import UserError
 from wordsens.plugins import load_plugins
 from wordsens.yamls import yaml_mistake
@@ -93,21 +94,27 @@ def results_or_exit(folder: str, write: bool) -> None:
 
     ``write`` asks for more than that nothing is in the way: that files can be made there, and in
     the folders below it.  Without it a folder that may not be written is only said to be one, since
-    a dry run writes nothing and Snakemake's own message comes before any other chance.
+    a dry run writes nothing there; but Snakemake keeps notes in .snakemake, dry runs or not.
     """
-    path = Path(folder)
+    path, notes = Path(folder), Path(".snakemake")
     if path.exists() and not path.is_dir():
         print(f"{path}: a file, where results need a folder; move it away", file=sys.stderr)
         raise SystemExit(1)
-    inside = [path] if path.exists() else [path.absolute().parent]
-    if write:
-        inside += [Path(where) for where, _, _ in os.walk(path)]
-    closed = [each for each in inside if not os.access(each, os.W_OK | os.X_OK)]
+    noted = _closed(notes) if makes_files() else []
+    closed = noted or _closed(path)
+    if write and not closed:
+        closed = [each for where, _, _ in os.walk(path) for each in _closed(Path(where))]
     if closed:
         print(
             f"{closed[0]}: no files can be written here; make the folder writable, or run in "
             "another one with --directory",
             file=sys.stderr,
         )
-    if closed and write:
+    if noted or (closed and write):
         raise SystemExit(1)
+
+
+def _closed(folder: Path) -> list[Path]:
+    """The folder, or the one that it would be made in, where files cannot be made there."""
+    place = folder if folder.exists() else folder.absolute().parent
+    return [] if os.access(place, os.W_OK | os.X_OK) else [place]

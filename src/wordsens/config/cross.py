@@ -22,7 +22,7 @@ from wordsens.config.own import (
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
 from wordsens.errors import UserError
-from wordsens.studies import Study, figure_kinds, kinds
+from wordsens.studies import Study, figure_kinds, kinds, targets
 from wordsens.studies.base import ENCODER
 from wordsens.studies.maps import numbered
 from wordsens.yamls import Plain
@@ -44,8 +44,7 @@ RULES = (
 def reserved() -> set[str]:
     """Names of rules."""
     made = {f"{kind}_{what}" for kind in kinds() for what in ("cell", "table")}
-    targets = {study.target for study in kinds().values() if study.target}
-    return {*RULES, *made, *targets}
+    return {*RULES, *made, *targets()}
 
 
 class CrossCheck(SchemaCheck):

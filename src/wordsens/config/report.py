@@ -68,7 +68,7 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     dataset = {"source": "text", "corpus": corpus, "encoder": used, "layer": 0}
     add("datasets", {**dataset, "policy": "windows", "tokens": max(lengths), "balanced": False})
     shared = {key: sizes[key] for key in ("n", "trials")}
-    effort = {key: sizes[key] for key in ("layers", "starts", "steps")}
+    effort = {key: sizes[key] for key in ("layers", "starts", "steps", "audit")}
     # In a decoder the first word is what all others attend to, and the last reaches nothing.
     word = {"positions": [max(0, min(lengths) // 2 - 1)]} if decoder else {}
     add("layers", {"dataset": name, **shared, **effort, **word}, f"{name}_layers")
@@ -81,12 +81,12 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     middle = {"position": max(0, min(longest // 3, longest - 3)), "tokens": longest}
     add("attraction", {"encoder": used, "dataset": name, **middle}, f"{name}_attraction")
     map_ = {"map": "raf", "dataset": name, "d": [known.hidden_size if known else UNKNOWN_D]}
-    add("vocabulary", {**map_, **shared}, f"{name}_vocabulary")
+    add("vocabulary", {**map_, **shared, "audit": sizes["audit"]}, f"{name}_vocabulary")
     page = {key: sizes[key] for key in ("tokens", "windows", "effort")}
     page |= {"encoder": used, "corpus": pages, "texts": sizes["texts"]}
     labelled = isinstance(corpora.get(corpus), dict) and corpora[corpus].get("labelled", True)
     if labelled and not (known and (known.generates or known.classifies)):
-        page["classifier"] = _classifier(filled, used, corpus) or f"{name}_classifier"
+        page["classifier"] = _classifier(filled, used, str(corpus)) or f"{name}_classifier"
         if page["classifier"] == f"{name}_classifier":
             add("classifiers", {"encoder": used, "corpus": corpus}, page["classifier"])
     add("explanations", page, f"{name}_explanation")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 from wordsens.config.schema import nearest
 
@@ -27,13 +28,25 @@ def targets_or_exit(rules: Iterable[str]) -> None:
         raise SystemExit(1)
 
 
+def makes_files() -> bool:
+    """Whether this process is a Snakemake that plans or runs, for which it needs a folder."""
+    given = _given()
+    return given is not None and not (given.list_rules or given.list_target_rules or given.lint)
+
+
 def _asked() -> list[str]:
     """The targets on the command line of this process, if it is Snakemake's."""
-    if "snakemake" not in sys.modules or "--target-jobs" in sys.argv:  # or it is a job's
-        return []
+    given = _given()
+    return list(given.targets or ()) if given else []
+
+
+def _given() -> Any:
+    """Snakemake's command line; None in a job and in a process that is not Snakemake's."""
+    if "snakemake" not in sys.modules or "--target-jobs" in sys.argv:
+        return None
     try:
         from snakemake.cli import get_argument_parser
 
-        return list(get_argument_parser().parse_known_args(sys.argv[1:])[0].targets or ())
+        return get_argument_parser().parse_known_args(sys.argv[1:])[0]
     except (Exception, SystemExit):  # another version, or another program's arguments
-        return []
+        return None

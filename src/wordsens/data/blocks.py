@@ -43,9 +43,9 @@ class Blocks:
         self.model, self.key = model, key
         if hasattr(model.config, "use_cache"):
             model.config.use_cache = False
-        self.words: Any = model.get_input_embeddings()  # looks static word vectors up
+        self.embedding: Any = model.get_input_embeddings()  # looks static word vectors up
         self.list: torch.nn.ModuleList | None = None
-        self._turned = self._words_turned = False
+        self._turned = self._embedding_turned = False
         self._tail: list[torch.nn.Module] = []
         self._calls: dict[Any, list[_Call]] = {}
         self._explore()
@@ -53,11 +53,11 @@ class Blocks:
     @property
     def rows(self) -> int:
         """The number of rows of the table of word vectors."""
-        return len(self.words.weight)
+        return len(self.embedding.weight)
 
     @property
     def device(self) -> torch.device:
-        device: torch.device = self.words.weight.device
+        device: torch.device = self.embedding.weight.device
         return device
 
     @property
@@ -137,7 +137,7 @@ class Blocks:
 
     def _noted(self, ids: torch.Tensor) -> list[_Call]:
         """How the blocks are called on a text of this length."""
-        weight = self.words.weight
+        weight = self.embedding.weight
         name = (ids.shape[1], weight.dtype, weight.device)
         if name not in self._calls:
             while len(self._calls) >= NOTED:
@@ -182,8 +182,8 @@ class Blocks:
         if vectors is None:
             yield
             return
-        given = vectors.transpose(0, 1) if self._words_turned else vectors
-        handle = self.words.register_forward_hook(lambda *_: given)
+        given = vectors.transpose(0, 1) if self._embedding_turned else vectors
+        handle = self.embedding.register_forward_hook(lambda *_: given)
         try:
             yield
         finally:
@@ -208,9 +208,15 @@ class Blocks:
                 )
                 hooks.callback(handle.remove)
             layers = self.whole(first)
+        for layer, states in enumerate(layers):
+            if not bool(states.isfinite().all()):
+                raise UserError(
+                    f"{self.key}: layer {layer} is not finite on a text of {PROBE} tokens, though "
+                    "every weight is; look for sizes or constants in config.json that cannot be"
+                )
         self.depth = len(layers) - 1
         self.size = layers[-1].shape[-1]
-        self._find_words(record)
+        self._find_embedding(record)
         for blocks in self.model.modules():
             if isinstance(blocks, torch.nn.ModuleList) and self._follows(blocks, layers, record):
                 self.list = blocks
@@ -223,12 +229,12 @@ class Blocks:
         # A changed word of a decoder reaches only what comes after it.
         self.causal = bool((gap[:-1] == 0).all())
 
-    def _find_words(self, record: list[Any]) -> None:
+    def _find_embedding(self, record: list[Any]) -> None:
         """The module that is called; tied ones share the table of the one transformers names."""
         for module, _, _, out in record:
             weight = getattr(module, "weight", None)
-            if weight is not None and weight.data_ptr() == self.words.weight.data_ptr():
-                self.words, self._words_turned = module, out.shape[:2] == (PROBE, 2)
+            if weight is not None and weight.data_ptr() == self.embedding.weight.data_ptr():
+                self.embedding, self._embedding_turned = module, out.shape[:2] == (PROBE, 2)
                 return
         raise UserError(
             f"{self.key}: a {type(self.model).__name__} does not look its words up in a table that "
@@ -275,7 +281,7 @@ class Blocks:
     def _same(self, ids: torch.Tensor) -> bool:
         """Whether block by block gives what the model gives, on another text."""
         expected = self.whole(ids)
-        vectors = self.words(ids)
+        vectors = self.embedding(ids)
         states = self.enter(ids, vectors)
         try:
             for layer, right in enumerate(expected):

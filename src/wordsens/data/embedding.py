@@ -35,13 +35,13 @@ def normalised_sum(blocks: Blocks, max_tokens: int) -> dict[str, torch.Tensor]:
 
 def _is_layer_zero(blocks: Blocks, parts: dict[str, torch.Tensor]) -> bool:
     """Whether that is what the first block receives, on a text without padding."""
-    words = blocks.words.weight
+    vectors = blocks.embedding.weight
     padding = blocks.model.config.pad_token_id
     ids = [number for number in range(min(blocks.rows, 5)) if number != padding]
     text = torch.tensor([ids], device=blocks.device)
-    if not blocks.stepwise or words.shape[1] != blocks.size:
+    if not blocks.stepwise or vectors.shape[1] != blocks.size:
         return False
-    summed = words[text] + parts["places"][: len(ids)]
+    summed = vectors[text] + parts["places"][: len(ids)]
     found = torch.nn.functional.layer_norm(
         summed, (blocks.size,), parts["scale"], parts["shift"], float(parts["eps"])
     )

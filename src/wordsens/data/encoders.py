@@ -134,18 +134,18 @@ class Encoder:
         return [list(ids) for ids in encoded["input_ids"]]
 
     def embedding_layer(self) -> dict[str, torch.Tensor]:
-        """What layer 0 is made of, all float32: words (vocabulary, d), and where there are any,
+        """What layer 0 is made of, all float32: vectors (vocabulary, d), and where there are any,
 
         places (max_tokens, d), the vector of each position with that of the first token type,
-        scale and shift (d,) and eps (1,), by which layer 0 is LayerNorm(words + places).
+        scale and shift (d,) and eps (1,), by which layer 0 is LayerNorm(vectors + places).
         """
         from wordsens.data.embedding import normalised_sum
 
         blocks = self.blocks()
-        parts = {"words": blocks.words.weight} | normalised_sum(blocks, self.max_tokens)
+        parts = {"vectors": blocks.embedding.weight} | normalised_sum(blocks, self.max_tokens)
         return {name: part.detach().clone() for name, part in parts.items()}
 
-    def words(self) -> tuple[list[str], list[int]]:
+    def word_pieces(self) -> tuple[list[str], list[int]]:
         """Every row of the vocabulary as its tokenizer writes it, and the rows that are no word.
 
         No words are special tokens, [unused…] pieces and rows beyond the tokenizer's vocabulary.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import re
+
+RUNS = re.compile(b"[\x80-\xff]+")  # other scripts than Latin have whole words of such bytes
 
 
 def likely(content: bytes) -> str | None:
@@ -17,7 +20,8 @@ def likely(content: bytes) -> str | None:
         return None
     high = [byte for byte in content if byte >= 0x80]
     letters = sum(chr(byte).isalpha() for byte in content if byte < 0x80)
-    if len(high) <= letters / 2:  # accents among plain letters
+    alone = sum(len(run) == 1 for run in RUNS.findall(content))
+    if len(high) <= letters / 2 or alone > len(high) / 2:  # accents among plain letters
         return _first(content, ("cp1252", "latin-1"))
     if sum(byte >= 0xC0 for byte in high) >= 0.9 * len(high):  # Cyrillic letters stand there
         return _first(content, ("cp1251",))

@@ -14,6 +14,7 @@ from wordsens.files import sha256_of
 
 ASSET_FILE = "asset.json"
 GGUF = ".gguf"
+ADAPTER = "adapter_config.json"  # as peft names it
 TOKENIZERS = (
     "tokenizer.json",
     "vocab.txt",
@@ -52,6 +53,11 @@ def _weight_files(folder: Path, key: str) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"{key}: {folder} is not a folder")
+    if (folder / ADAPTER).is_file():
+        raise UserError(
+            f"{key}: {folder} holds an adapter ({ADAPTER}), which changes the weights of another "
+            "model; merge them (peft: merge_and_unload, then save_pretrained), or take it away"
+        )
     if not (folder / "config.json").is_file():
         packed = sorted(folder.glob(f"*{GGUF}"))
         if not packed:
@@ -71,6 +77,8 @@ def _weight_files(folder: Path, key: str) -> list[Path]:
             shards = sorted({str(PurePosixPath(name).name) for name in names})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{key}: {index} cannot be used: {error!r}") from None
+        if not shards:
+            raise UserError(f"{key}: {index} names no files; save the model again")
         for shard in shards:
             if not (folder / shard).is_file():
                 raise UserError(f"{key}: {folder} lacks {shard}, which its index names")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Words:
+class Vocabulary:
     """The words of an encoder: ``vectors`` (V, d) of length √d, ``pieces`` as the tokenizer
     writes them, ``special`` (V,) where a row is no word."""
 
@@ -28,7 +28,9 @@ class Words:
 
     def __repr__(self) -> str:
         count, d = self.vectors.shape
-        return f"Words({count} word pieces, {int(self.special.sum())} of them no words, d = {d})"
+        return (
+            f"Vocabulary({count} word pieces, {int(self.special.sum())} of them no words, d = {d})"
+        )
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -59,7 +61,7 @@ def embed(
     if not ids:
         raise UserError(f"text = {text!r} has no tokens")
     if layer == "static":
-        rows = opened.embedding_layer()["words"][ids]
+        rows = opened.embedding_layer()["vectors"][ids]
     else:
         if not isinstance(layer, int):
             raise UserError(f'layer = {layer!r} must be a whole number from 0 on, or "static"')
@@ -68,15 +70,15 @@ def embed(
     return _scaled(rows, d)
 
 
-def vocabulary(encoder: str | Path | Encoder, *, d: int | None = None) -> Words:
+def vocabulary(encoder: str | Path | Encoder, *, d: int | None = None) -> Vocabulary:
     """The words of an encoder as vectors without positions, to put in a word's place.
 
     The result goes into ``vocabulary_sensitivity`` beside an X of ``embed(…, layer="static")``.
     """
     opened = _opened(encoder)
-    pieces, special = opened.words()
-    vectors = _scaled(opened.embedding_layer()["words"], d)
-    return Words(vectors, pieces, np.isin(np.arange(len(pieces)), special))
+    pieces, special = opened.word_pieces()
+    vectors = _scaled(opened.embedding_layer()["vectors"], d)
+    return Vocabulary(vectors, pieces, np.isin(np.arange(len(pieces)), special))
 
 
 def _opened(encoder: str | Path | Encoder) -> Encoder:

@@ -1,4 +1,4 @@
-"""The rows of a text file: CSV, JSONL, or one text a line, packed or not.
+"""The rows of a text file: CSV, JSONL, or one text a line, as in source code, packed or not.
 
 The name's last ending says which of the three it is, whatever its case; the content says whether
 it is packed, how a CSV file separates its fields, and, where it is not UTF-8, what it may be.
@@ -23,6 +23,7 @@ Row = tuple[str, Mapping[str, Any]]  # where the row stands, for messages, and i
 # csv refuses longer fields by default (131,072 characters); documents may well be longer.
 LONGEST_FIELD = 1 << 30
 PACKED = (".gz", ".bz2")
+LINES = (".txt", ".md", ".rst", ".py")  # of one text a line
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LOOKED_AT = 50  # lines of a CSV file that say how it separates its fields
 # What files of other kinds begin with.
@@ -79,7 +80,8 @@ def first_rows(path: str | Path, most: int) -> tuple[list[Row], bool]:
 
 def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[Row]:
     endings = [ending for ending in map(str.lower, path.suffixes) if ending not in PACKED]
-    read = {".csv": _read_csv, ".txt": _read_lines}.get(endings[-1] if endings else "", _read_jsonl)
+    ending = endings[-1] if endings else ""
+    read = _read_lines if ending in LINES else {".csv": _read_csv}.get(ending, _read_jsonl)
     return read(path, _lines(path, lines))
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from wordsens.data.embeddings import Embeddings
 
-PARTS = ("words", "places", "scale", "shift", "eps")
+# Parts by their names in the file.
+PARTS = {"words": "vectors"} | {name: name for name in ("places", "scale", "shift", "eps")}
 EMPTY = np.empty((0,), dtype=np.float32)
 
 
@@ -35,13 +36,13 @@ EMPTY = np.empty((0,), dtype=np.float32)
 class Vocabulary:
     """The word pieces of an encoder, their vectors, and which of them are no words.
 
-    ``places`` has no rows where layer 0 is no LayerNorm(words + places).
+    ``places`` has no rows where layer 0 is no LayerNorm(vectors + places).
     """
 
     path: Path
     pieces: list[str]
     special: np.ndarray
-    words: np.ndarray
+    vectors: np.ndarray
     places: np.ndarray
     scale: np.ndarray
     shift: np.ndarray
@@ -81,7 +82,7 @@ class Vocabulary:
     def _rows(self, ids: Any) -> torch.Tensor:
         import torch
 
-        return torch.from_numpy(self.words[np.asarray(ids)])
+        return torch.from_numpy(self.vectors[np.asarray(ids)])
 
     def _scaled(self, rows: torch.Tensor, d: int, dtype: torch.dtype | None) -> torch.Tensor:
         if d > rows.shape[1]:
@@ -141,11 +142,11 @@ def make_vocabulary(path: str | Path, folder: str | Path, key: str, code: str = 
     """Write an encoder's vocabulary, beside its final name first, and return it."""
     encoder = Encoder.open(folder, key)
     layer = encoder.embedding_layer()
-    pieces, special = encoder.words()
+    pieces, special = encoder.word_pieces()
     arrays = {
         "pieces": np.array(pieces, dtype=object),
         "special": np.isin(np.arange(len(pieces)), special),
-        **{name: layer[name].numpy() if name in layer else EMPTY for name in PARTS},
+        **{name: layer[part].numpy() if part in layer else EMPTY for name, part in PARTS.items()},
     }
     write_arrays(path, arrays, {"encoder": key, "code": code})
     return open_vocabulary(path)
@@ -157,7 +158,7 @@ def open_vocabulary(path: str | Path) -> Vocabulary:
     try:
         pieces = [str(piece) for piece in arrays.pop("pieces")]
         special = arrays.pop("special")
-        parts = {name: arrays[name] for name in PARTS}
+        parts = {part: arrays[name] for name, part in PARTS.items()}
     except KeyError as missing:
         raise UserError(f"{path}: not a vocabulary, it lacks {missing}; {REMAKE}") from None
     return Vocabulary(Path(path), pieces, special, **parts)

@@ -9,14 +9,23 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from io import StringIO
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wordsens.data.checkpoint import (
+    needed,
+    prefix_of,
+    refuse_other_code,
+    refuse_other_shapes,
+    refuse_twice,
+    refuse_unreal,
+    refuse_unused,
+    stored_types,
+)
 from wordsens.data.folders import GGUF, check_encoder
 from wordsens.errors import UserError
 from wordsens.memory import require
@@ -24,10 +33,6 @@ from wordsens.memory import require
 if TYPE_CHECKING:
     import torch
 
-# Heads of a bare model that no hidden state passes through.
-NOT_NEEDED = re.compile(r"(^|\.)pooler\.")
-# What rotary positions are computed from; older checkpoints store it.
-COMPUTED = ("inv_freq",)
 NAMED = 3  # absent tensors that a message names
 
 
@@ -66,6 +71,8 @@ def readable(path: Path, part: str, key: str) -> Iterator[None]:
         raise UserError(f"{key}: {error.filename or path} may not be read; chmod u+r") from None
     except Exception as error:
         reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
+        if "above report" in reason:  # which is a log that nobody sees
+            reason = "some tensors do not convert to those of the model"
         raise UserError(
             f"{key}: {path}: the {part} cannot be loaded ({reason}); save the "
             "model again with save_pretrained, or delete the folder if snakemake made it"
@@ -107,12 +114,14 @@ def load_model(
     is loaded, of an encoder with a decoder the encoder.  ``attention`` is the implementation, None
     for transformers' choice; eager ones hand out their scores.  Prefixes that training scripts
     leave before the names of tensors are stripped.  Raises UserError, starting with ``key``, for a
-    tensor that the model needs and the files lack, for one in a block that the model would not use,
-    and for NaN or infinity.
+    tensor that the model needs and the files lack, for one inside the model that it would not use
+    (see ``checkpoint``), and for NaN or infinity.
     """
     import torch
 
     config = read_config(path, key)
+    if getattr(config, "chunk_size_feed_forward", 0):
+        config.chunk_size_feed_forward = 0  # saves memory, and takes multiples of itself alone
     folder, options = source_of(path)
     if "gguf_file" not in options:
         options["use_safetensors"] = True
@@ -120,8 +129,8 @@ def load_model(
     if head is None and _takes_pooling(loader, config):
         options["add_pooling_layer"] = False
     with readable(path, "weights", key):
-        needed = sum(_float32_bytes(file) for file in check_encoder(path, key))
-    require(needed, f"{key}: {path}, in float32,", "close other programs, or take a smaller model")
+        size = sum(_float32_bytes(file) for file in check_encoder(path, key))
+    require(size, f"{key}: {path}, in float32,", "close other programs, or take a smaller model")
 
     def load(**more: Any) -> tuple[Any, Mapping[str, Any]]:
         with quiet(options), readable(path, "weights", key):
@@ -131,28 +140,36 @@ def load_model(
                 dtype=torch.float32,
                 attn_implementation=attention,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by their names
                 **options,
                 **more,
             )
             return model, info
 
+    what = f"{key}: {path}"
     model, info = load()
-    absent = _absent(info, head)
+    absent = needed(info["missing_keys"], head)
     if absent:
-        prefix = _prefix(absent, info["unexpected_keys"], path, key)
+        prefix = prefix_of(absent, info["unexpected_keys"], what)
         if prefix:
             model, info = load(key_mapping={f"^{re.escape(prefix)}": ""})
-            absent = _absent(info, head)
+            absent = needed(info["missing_keys"], head)
     if absent:
         listed = ", ".join(absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
         raise UserError(
-            f"{key}: {path} lacks {len(absent)} of the weights that its config.json asks for "
+            f"{what} lacks {len(absent)} of the weights that its config.json asks for "
             f"({listed}); save the whole model again with save_pretrained"
         )
-    _refuse_unused(model, info["unexpected_keys"], path, key)
+    refuse_other_code(model, head, what)
+    refuse_other_shapes(info["mismatched_keys"], head, what)
+    refuse_unused(model, info["unexpected_keys"], what)
+    if "gguf_file" not in options:
+        types = stored_types(check_encoder(path, key))
+        refuse_unreal(model, types, what)
+        refuse_twice(model, types, what)
     if head is None and config.is_encoder_decoder and hasattr(model, "get_encoder"):
         model = model.get_encoder()
-    refuse_not_finite(model, f"{key}: {path}")
+    refuse_not_finite(model, what)
     return model.eval()
 
 
@@ -189,45 +206,6 @@ def _takes_pooling(loader: Any, config: Any) -> bool:
         "add_pooling_layer" in inspect.signature(model).parameters
         for model in (made if isinstance(made, tuple) else (made,))
     )
-
-
-def _absent(info: Mapping[str, Any], head: str | None) -> list[str]:
-    """The tensors that were not in the files and matter."""
-    every = sorted(str(name) for name in info["missing_keys"])
-    return [name for name in every if head is not None or not NOT_NEEDED.search(name)]
-
-
-def _prefix(absent: list[str], stored: Iterable[str], path: Path, key: str) -> str | None:
-    """What stands before the name of every absent tensor in the files, if one thing does."""
-    names = set(stored)
-    wanted = absent[0]
-    ends = [name for name in names if name.endswith("." + wanted)]
-    prefixes = sorted(name[: -len(wanted)] for name in ends)
-    fitting = [p for p in prefixes if all(p + name in names for name in absent)]
-    if len(fitting) > 1:
-        raise UserError(
-            f"{key}: {path} holds several models ({', '.join(p[:-1] for p in fitting)}); save "
-            "the one to be measured by itself"
-        )
-    return fitting[0] if fitting else None
-
-
-def _refuse_unused(model: Any, unexpected: Iterable[str], path: Path, key: str) -> None:
-    """A tensor inside a block that the model leaves unused: adapters, other kinds of attention."""
-    blocks = Counter(
-        name
-        for parent, module in model.named_modules()
-        if type(module).__name__ == "ModuleList"
-        for name, _ in module.named_children()
-        for name in [f"{parent}.{name}."]
-    )
-    for name in sorted(str(name) for name in unexpected):
-        inside = any(block in f".{name}" and f".{name}".find(f".{block}") >= 0 for block in blocks)
-        if inside and not name.endswith(COMPUTED):
-            raise UserError(
-                f"{key}: {path} has a tensor {name} that a {type(model).__name__} does not use, "
-                "so that another model would be measured; merge adapters, and check model_type"
-            )
 
 
 def refuse_not_finite(model: torch.nn.Module, what: str) -> None:

@@ -12,23 +12,27 @@ from wordsens.errors import UserError
 SHORTLIST, ALL = "shortlist", "all"
 
 
-def candidates(encoder: Encoder, words: str | Sequence[str | int]) -> tuple[torch.Tensor, bool]:
+def chosen_words(
+    encoder: Encoder, candidates: str | Sequence[str | int]
+) -> tuple[torch.Tensor, bool]:
     """Token ids of the words to try, (W,), and whether all of them run.
 
-    ``words`` are "all" or "shortlist", of the words of the vocabulary that the tokenizer keeps
+    ``candidates`` are "all" or "shortlist", of the words of the vocabulary that the tokenizer keeps
     whole, or a list of words or token ids, all of which run.  Raises UserError for anything else.
     """
-    pieces, special = encoder.words()
-    if isinstance(words, str):
-        if words not in (ALL, SHORTLIST):
-            raise UserError(f"words {words!r} is not known; choose all, shortlist, or a list")
+    pieces, special = encoder.word_pieces()
+    if isinstance(candidates, str):
+        if candidates not in (ALL, SHORTLIST):
+            raise UserError(
+                f"candidates {candidates!r} is not known; choose all, shortlist, or a list"
+            )
         shown = encoder.pieces(range(min(len(encoder.tokenizer), len(pieces))), in_text=False)
         left = set(range(len(shown))) - set(special)
         # A piece that only continues a word is no word in a word's place.
         whole = [i for i in sorted(left) if shown[i].isalpha()]
-        return torch.tensor(whole or sorted(left)), words == ALL
+        return torch.tensor(whole or sorted(left)), candidates == ALL
     found: list[int] = []
-    for word in words:
+    for word in candidates:
         ids = [word] if isinstance(word, int) else _pieces_of(encoder, word)
         if len(ids) != 1 or not 0 <= ids[0] < len(pieces):
             raise UserError(
@@ -37,7 +41,7 @@ def candidates(encoder: Encoder, words: str | Sequence[str | int]) -> tuple[torc
             )
         found += ids
     if not found:
-        raise UserError("words is empty; give at least one")
+        raise UserError("candidates is empty; give at least one")
     return torch.tensor(found).unique(), True
 
 

@@ -100,7 +100,7 @@ def identity(encoder: Encoder) -> str:
     digest = hashlib.sha256()
     blocks = encoder.blocks()
     last = blocks.list[-1].parameters() if blocks.list is not None else ()
-    for weight in (blocks.words.weight, *last):
+    for weight in (blocks.embedding.weight, *last):
         digest.update(weight.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
 

@@ -33,7 +33,7 @@ def explain(
     tokens: int | None = None,
     effort: str = "page",
     delta: bool = True,
-    words: str | Sequence[str | int] = "shortlist",
+    candidates: str | Sequence[str | int] = "shortlist",
     top: int = 5,
     seed: int = 0,
     device: str = "cpu",
@@ -47,7 +47,7 @@ def explain(
 
     A list of texts, and a text longer than the model's positions or than ``tokens``, gives
     ``Explanations``, one per window of a text.  ``positions`` counts each text's own tokens.
-    ``words`` are "shortlist" (chosen at random and by gradient), "all" the words of the
+    ``candidates`` are "shortlist" (chosen at random and by gradient), "all" the words of the
     vocabulary, or a list of words or token ids, all of which run.  ``effort`` "quick" searches
     less than "page"; ``delta=False`` leaves the search of the ball out.  The ``top`` replacements
     of each word are kept for every layer and the output.
@@ -61,7 +61,7 @@ def explain(
         classifier=classifier,
         effort=effort,
         delta=delta,
-        words=words,
+        candidates=candidates,
         top=top,
         seed=seed,
         device=device,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from wordsens.data.encoders import Encoder
-from wordsens.encoders.candidates import candidates
+from wordsens.encoders.candidates import chosen_words
 from wordsens.encoders.classifier import Classifier
 from wordsens.encoders.explanation import OUTPUT, Explanation
 from wordsens.encoders.layered import LayeredEncoder, Measurable, layered
@@ -40,7 +40,7 @@ class Explainer:
         classifier: Classifier | str | Path | None = None,
         effort: str = "page",
         delta: bool = True,
-        words: str | Sequence[str | int] = "shortlist",
+        candidates: str | Sequence[str | int] = "shortlist",
         top: int = 5,
         seed: int = 0,
         device: str = "cpu",
@@ -56,7 +56,7 @@ class Explainer:
         perturb = "layer0" if self.encoder.blocks().stepwise else "word_vector"
         self.known: LayeredEncoder = layered(self.encoder, perturb=perturb, device=device)
         self.before, self.after = self.encoder.special_tokens()
-        self.candidates, self.exhaustive = candidates(self.encoder, words)
+        self.words, self.exhaustive = chosen_words(self.encoder, candidates)
 
     @property
     def room(self) -> int:
@@ -91,7 +91,7 @@ class Explainer:
         self.encoder.check_ids(whole)
         starts, steps, shortlist = EFFORTS[self.effort]
         at = [len(self.before) + row for row in rows]
-        runs = len(self.candidates) if self.exhaustive else shortlist
+        runs = len(self.words) if self.exhaustive else shortlist
         searched = BACKWARDS * starts * steps * (1 + (self.head is not None)) * self.delta
         with stage(runs / (runs + searched)):
             state = Text(self.known, self.head, whole)
@@ -111,7 +111,7 @@ class Explainer:
             labels=[] if self.head is None else self.head.labels,
             kind=None if self.head is None else self.head.kind,
             logits=_scaled(state),
-            tried="all" if self.exhaustive else f"{shortlist} of {len(self.candidates):,}",
+            tried="all" if self.exhaustive else f"{shortlist} of {len(self.words):,}",
             top=self.top,
             effort=self.effort,
             model=self.name,
@@ -140,7 +140,7 @@ class Explainer:
         found = []
         for number, row in enumerate(at):
             own = Stream(self.seed, "explain", text=text, position=start + row - len(self.before))
-            others = self.candidates[self.candidates != int(state.ids[row])]
+            others = self.words[self.words != int(state.ids[row])]
             if self.exhaustive:
                 parts = [_arrays(part, state) for part in state.parts(row, others)]
             else:
@@ -183,12 +183,15 @@ class Explainer:
 
 def _encoder(model: Measurable, tokenizer: Any) -> Encoder:
     if isinstance(model, LayeredEncoder):
-        return model.encoder
+        # Its weights may be drawn, or its word moved elsewhere; the output needs the whole model.
+        raise UserError("explain takes no LayeredEncoder; give the path or the Encoder behind it")
     if isinstance(model, torch.nn.Module):
         return Encoder.of(model, tokenizer)
-    if isinstance(model, (str, Path)):
+    if tokenizer is None and isinstance(model, (str, Path)):
         return Encoder.open(model)
-    return model if isinstance(model, Encoder) else layered(model).encoder
+    if tokenizer is None and isinstance(model, Encoder):
+        return model
+    return layered(model, tokenizer).encoder  # which says what is wrong
 
 
 def _scaled(state: Text) -> np.ndarray | None:
@@ -202,7 +205,7 @@ def _scaled(state: Text) -> np.ndarray | None:
 def _arrays(part: Replaced, state: Text) -> dict[str, np.ndarray]:
     """What words did, as arrays; the output's change is that of φ."""
     found = {
-        "word": part.words.numpy(),
+        "word": part.ids.numpy(),
         "change": part.change.double().numpy(),
         "distance": part.distance.double().numpy(),
     }

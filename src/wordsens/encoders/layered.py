@@ -31,7 +31,9 @@ PERTURBED = ("layer0", "word_vector")
 class LayeredEncoder:
     """A model's layers, differentiable in the input embeddings; weights are frozen."""
 
-    def __init__(self, encoder: Encoder, model: Any, perturb: str = "layer0") -> None:
+    def __init__(
+        self, encoder: Encoder, model: Any, perturb: str = "layer0", weights: str = "pretrained"
+    ) -> None:
         if perturb not in PERTURBED:
             raise UserError(f"perturb {perturb!r} is not known; choose {' or '.join(PERTURBED)}")
         blocks = model if isinstance(model, Blocks) else Blocks(model.eval(), encoder.key)
@@ -41,7 +43,7 @@ class LayeredEncoder:
                 "one by one; perturb = word_vector moves a word all the same"
             )
         blocks.model.requires_grad_(False)
-        self.encoder, self.blocks, self.perturb = encoder, blocks, perturb
+        self.encoder, self.blocks, self.perturb, self.weights = encoder, blocks, perturb, weights
 
     @classmethod
     def load(
@@ -67,7 +69,7 @@ class LayeredEncoder:
             _initialise(model, stream or Stream(0, "weights"))
             blocks = Blocks(model, opened.key)
         blocks.model.to(device_of(device))
-        return cls(opened, blocks, perturb)
+        return cls(opened, blocks, perturb, weights)
 
     @property
     def model(self) -> Any:
@@ -97,7 +99,7 @@ class LayeredEncoder:
         with torch.no_grad():
             ids = token_ids.to(self.device)
             if self.perturb == "word_vector":
-                vectors: torch.Tensor = self.blocks.words(ids)
+                vectors: torch.Tensor = self.blocks.embedding(ids)
                 return vectors
             return self.blocks.enter(ids)
 
@@ -167,9 +169,23 @@ def layered(
 ) -> LayeredEncoder:
     """A path, an ``Encoder`` or a loaded model of transformers with its tokenizer, layer by layer.
 
-    Raises UserError for anything else.
+    Raises UserError for anything else, and for an argument that the model would not follow.
     """
+    if tokenizer is not None and not isinstance(model, torch.nn.Module):
+        raise UserError(
+            f"tokenizer goes with a loaded model of transformers; a {type(model).__name__} has its "
+            "own, so leave it out"
+        )
     if isinstance(model, LayeredEncoder):
+        fixed = {"weights": model.weights, "perturb": model.perturb, "device": str(model.device)}
+        asked = {"weights": weights, "perturb": perturb, "device": device}
+        usual = {"weights": "pretrained", "perturb": "layer0", "device": "cpu"}
+        for name, value in asked.items():
+            if value not in (fixed[name], usual[name]):
+                raise UserError(
+                    f"{name} = {value!r} would be ignored: this encoder was loaded before; give "
+                    f"LayeredEncoder.load {name}= instead, or this function the encoder's path"
+                )
         return model
     try:
         torch.empty(0, device=device)

@@ -28,13 +28,13 @@ LEAST_TOKENS, WIDE = 1024, 8192  # tokens in a batch of a model whose L·d is la
 class Replaced:
     """W words that ran at one position of a text.
 
-    words   their token ids, (W,)
+    ids     their token ids, (W,)
     change  ‖H_l(X with the word) − H_l(X)‖ / ‖H_l(X)‖, (W, L+1)
     logits  of the output, (W, C); None without a head
     distance  ‖e_v − e_x‖ / ‖e_x‖ between word vectors, (W,)
     """
 
-    words: torch.Tensor
+    ids: torch.Tensor
     change: torch.Tensor
     logits: torch.Tensor | None
     distance: torch.Tensor
@@ -62,7 +62,7 @@ class Text:
         words = words.to(self.ids)
         alone = self.blocks.causal and not (self.head is not None and self.head.reads_all)
         prefix = position if alone else 0
-        before, table = self._before(prefix), self.blocks.words.weight
+        before, table = self._before(prefix), self.blocks.embedding.weight
         own = table[self.ids[position]]
         for part in words.split(self._at_once(prefix)):
             texts = self.ids.repeat(len(part), 1)
@@ -85,9 +85,9 @@ class Text:
         share = max(1, size // 4)
         chance = stream.generator().permutation(len(words))[:share]
         found = [self.run(position, words[torch.from_numpy(chance)])]
-        vectors = self.blocks.words.weight.detach()
+        vectors = self.blocks.embedding.weight.detach()
         left = torch.ones(self.blocks.rows, dtype=torch.bool)
-        left[found[0].words] = False
+        left[found[0].ids] = False
         for layer in (1, self.blocks.depth, None):
             if layer is None and self.head is None:
                 continue
@@ -95,7 +95,7 @@ class Text:
             if layer is not None:
                 best = [int(part.change[:, layer].argmax()) for part in found]
                 tops = [
-                    (part.change[i, layer], part.words[i])
+                    (part.change[i, layer], part.ids[i])
                     for part, i in zip(found, best, strict=True)
                 ]
                 u = int(max(tops, key=lambda top: float(top[0]))[1])
@@ -114,7 +114,7 @@ class Text:
         texts = self.ids[None].clone()
         texts[:, position] = word
         with torch.enable_grad():
-            leaf = self.blocks.words(texts).detach().requires_grad_()
+            leaf = self.blocks.embedding(texts).detach().requires_grad_()
             if layer is None:
                 assert self.head is not None
                 logits = self.head.logits(texts, leaf)[0]
@@ -163,7 +163,7 @@ class Text:
 def _joined(parts: Sequence[Replaced]) -> Replaced:
     logits = [part.logits for part in parts if part.logits is not None]
     return Replaced(
-        torch.cat([part.words for part in parts]),
+        torch.cat([part.ids for part in parts]),
         torch.cat([part.change for part in parts]),
         torch.cat(logits) if logits else None,
         torch.cat([part.distance for part in parts]),

@@ -67,7 +67,7 @@ class LayerSensitivity(Tidy):
         for name in ("sup", "norm", "spread", "position", "steps"):
             columns[name] = getattr(self, name).reshape(-1).tolist()
         rows = self.start if isinstance(self.start[0], list) else [self.start]
-        columns["winner"] = [name for row in rows for name in row]
+        columns["start"] = [name for row in rows for name in row]
         return pd.DataFrame({"study": "", "dataset": "", **self.about, **columns})
 
 
@@ -125,7 +125,7 @@ def layer_sensitivity(
     )
     special = sum(map(len, model.encoder.special_tokens())) if special_tokens else 0
     name = model.encoder.folder.name if model.encoder.folder else "model"
-    about = {"encoder": name, "weights": weights, "n": ids.shape[-1] + special}
+    about = {"encoder": name, "weights": model.weights, "n": ids.shape[-1] + special}
     return replace(found if ids.ndim == 2 else _first(found), about=about)
 
 
@@ -165,12 +165,12 @@ def search_layers(
     finals = found.finals.sqrt()
     own = torch.tensor([searched.index(x) if x in searched else 0 for x in layers])
     spreads = (finals.amax(-1) - finals.amin(-1)) / finals.amax(-1).clamp_min(1e-30)
-    winner, trial = found.start, torch.arange(T, device=group.device)[:, None]
+    start, trial = found.start, torch.arange(T, device=group.device)[:, None]
     return LayerSensitivity(
         layers=torch.tensor(layers),
         sup=sup.cpu(),
         position=sets[best.cpu(), 0],
-        start=[[names[i] for i in row] for row in winner[trial, group].tolist()],
+        start=[[names[i] for i in row] for row in start[trial, group].tolist()],
         steps=found.steps[trial, group].cpu(),
         spread=spreads[trial, best * K + own.to(group.device)].cpu(),
         norm=view.norms[layers].T.cpu(),

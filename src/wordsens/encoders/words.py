@@ -45,7 +45,7 @@ def word_changes(
     ``distance`` is ‖e_v − x_i‖/‖x_i‖; the text's own word is not listed.  Raises UserError for a
     position, a layer or candidates that do not exist.
     """
-    pieces, special = model.encoder.words()
+    pieces, special = model.encoder.word_pieces()
     token_ids = checked_ids("token_ids", token_ids, len(pieces))
     layer = whole_number("layer", layer, None)
     n, position = len(token_ids), whole_number("position", position, None)

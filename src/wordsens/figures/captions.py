@@ -87,7 +87,7 @@ def _contents(table: pd.DataFrame) -> str:
             if len(known)
             else "no upper bound is known"
         )
-    if "excess" in table and (said := of_table(table["excess"].tolist())):
+    if said := of_table(table):
         parts.append(said)
     if "loss" in table:
         parts.append(f"searches for {', '.join(dict.fromkeys(table['loss']))}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention.layer import AttentionMap
+from wordsens.maps.attention.layer import AttentionMap, tempered
 from wordsens.maps.attention.normalization import Softmax
 from wordsens.maps.attention.state import Projection
 from wordsens.maps.declaration import DEFAULTS, MapOptions
@@ -14,7 +14,7 @@ from wordsens.randomness import Stream
 
 
 class QueryKeyValueFeatures(AttentionMap):
-    """Heads softmax(X W_Qᵀ W_K Xᵀ / √d') X W_Vᵀ (2), side by side.
+    """Heads softmax(X W_Qᵀ W_K Xᵀ / (τ √d')) X W_Vᵀ (2), side by side.
 
     ``WQ``, ``WK``, ``WV`` are (d', d), (H, d', d) for H heads, or (T, H, d', d) for T draws;
     drawn with entries N(0, 1/d), so that scores have unit variance up to √(d'/d).
@@ -23,7 +23,7 @@ class QueryKeyValueFeatures(AttentionMap):
     name = "qkv"
     title = "Queries, keys and values (QKV)"
     short = "QKV"
-    options = ("heads", "head_dim")
+    options = ("heads", "head_dim", "temperature")
     weight_names = ("WQ", "WK", "WV")
     normalization = Softmax()
 
@@ -60,4 +60,4 @@ class QueryKeyValueFeatures(AttentionMap):
             torch.stack([s.child(name).normal(*size, dtype=dtype) for s in streams])
             for name in ("WQ", "WK", "WV")
         ]
-        return cls(*(W.to(device) / d**0.5 for W in drawn))
+        return tempered(cls(*(W.to(device) / d**0.5 for W in drawn)), options)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention.layer import AttentionMap
+from wordsens.maps.attention.layer import AttentionMap, tempered
 from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
 from wordsens.maps.attention.state import Projection
 from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
@@ -14,11 +14,15 @@ from wordsens.randomness import Stream
 
 
 class RandomAttentionFeatures(AttentionMap):
-    """φ(X) = softmax(X W Xᵀ / √d) X with W_ij ~ N(0, 1/d) iid (3); W is (d, d) or (T, d, d)."""
+    """φ(X) = softmax(X W Xᵀ / (τ √d)) X with W_ij ~ N(0, 1/d) iid (3), where τ = 1.
+
+    W is (d, d) or (T, d, d).
+    """
 
     name = "raf"
     title = "Random attention (RAF)"
     short = "RAF"
+    options = ("temperature",)
     normalization: Normalization = Softmax()
 
     def __init__(self, W: torch.Tensor) -> None:
@@ -42,13 +46,14 @@ class RandomAttentionFeatures(AttentionMap):
     ) -> RandomAttentionFeatures:
         d = shape[1]
         drawn = [stream.child("W").normal(d, d, dtype=dtype) / d**0.5 for stream in streams]
-        return cls(torch.stack(drawn).to(device))
+        return tempered(cls(torch.stack(drawn).to(device)), options)
 
 
 class ReLUAttentionFeatures(RandomAttentionFeatures):
     """RAF with relu(S) in place of exp(S), each row normalised to sum one (Figure 3).
 
-    A row whose scores are all ≤ 0 outputs zero, as in the published scripts.
+    A row whose scores are all ≤ 0 outputs zero, as in the published scripts.  Rows that sum to one
+    do not notice a temperature.
     """
 
     name = "relu_raf"

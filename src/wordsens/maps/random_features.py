@@ -38,9 +38,10 @@ class DeepRandomFeatures(FeatureMap):
     options: ClassVar[Collection[str]] = ("depth", "width", "activation")
     needs: ClassVar[tuple[str, ...]] = ("depth",)
     sizes = ("n", "d")
-    studies: ClassVar[Container[str]] = frozenset({"sensitivity"})
+    studies: ClassVar[Container[str]] = frozenset({"sensitivity", "generalization"})
     falls = True
     sets_per_view = 1
+    joint_training = True
     effort = Effort(starts=16, anneal=0, steps=30, halve=8)
 
     def __init__(
@@ -262,6 +263,41 @@ class DeepRandomFeatures(FeatureMap):
         deeper = cls._deeper(k, options, streams, X.dtype, X.device)
         return RandomFeaturesView(tokens, z, block, deeper, phi)
 
+    @classmethod
+    def draw_training(
+        cls, X: torch.Tensor, stream: Stream, options: MapOptions = DEFAULTS, position: int = 0
+    ) -> tuple[torch.Tensor, RandomFeaturesView]:
+        """Features of all samples X (M, n, d), and the view of the first one, from one joint draw.
+
+        V_1 (k×D, entries N(0, s²)) meets the samples only through its products with them and
+        through its columns V_i at the changed word.  With G the Gram matrix of the samples without
+        that word, G = L Lᵀ, the rows of V_1 𝒳ᵀ are those of V_i 𝒳_iᵀ + E Lᵀ for a k×M matrix E of
+        independent N(0, s²), independent of V_i: exactly the joint law, nothing is conditioned.
+        Deeper layers are the same lazy matrices for the samples and for the view.
+        """
+        M, n, d = X.shape
+        k, phi = options.width or n * d, activation(options.activation)
+        scale = (cls.scale(phi) / (n * d)) ** 0.5
+        words = X[:, position]
+        exact = words.to(torch.float64)
+        L = square_root(gram(X.flatten(1)) - exact @ exact.mT).to(X.dtype)
+        block = stream.child("token").normal(k, d, dtype=X.dtype).mul_(scale).to(X.device)
+        Phi, rest = X.new_empty(M, k), X.new_empty(k)
+        drawing = stream.child("rest")
+        for first in range(0, k, ROWS):
+            rows = slice(first, min(first + ROWS, k))
+            E = drawing.normal(rows.stop - first, M, dtype=X.dtype).mul_(scale).to(X.device)
+            Z = L @ E.mT  # (M, rows)
+            rest[rows] = Z[0]
+            Phi[:, rows] = phi.value(Z.addmm_(words, block[rows].mT))
+        deeper = cls._deeper(k, options, [stream], X.dtype, X.device)
+        for V in deeper:
+            Phi = phi.value(V.matvec(Phi[None])[0])
+        view = RandomFeaturesView(
+            words[None, :1, None], rest[None, None], DenseGaussian(block[None]), deeper, phi
+        )
+        return Phi, view
+
 
 class RandomFeatures(DeepRandomFeatures):
     """φ(X) = ϕ(V flat(X)), V k×D with iid N(0, 1/D) entries (1)."""
@@ -275,7 +311,6 @@ class RandomFeatures(DeepRandomFeatures):
     weight_names = ("V1",)
     studies = EVERY
     coincide = True
-    joint_training = True
 
     @classmethod
     def scale(cls, phi: Activation) -> float:
@@ -288,34 +323,3 @@ class RandomFeatures(DeepRandomFeatures):
     @classmethod
     def _layer_names(cls, weights: Mapping[str, Any]) -> list[str]:
         return list(cls.weight_names)
-
-    @classmethod
-    def draw_training(
-        cls, X: torch.Tensor, stream: Stream, options: MapOptions = DEFAULTS, position: int = 0
-    ) -> tuple[torch.Tensor, RandomFeaturesView]:
-        """Features of all samples X (M, n, d), and the view of the first one, from one joint draw.
-
-        V (k×D, entries N(0, 1/D)) meets the samples only through its products with them and
-        through its columns V_i at the changed word.  With G the Gram matrix of the samples without
-        that word, G = L Lᵀ, the rows of V 𝒳ᵀ are those of V_i 𝒳_iᵀ + E Lᵀ for a k×M matrix E of
-        independent N(0, 1/D), independent of V_i: exactly the joint law, nothing is conditioned.
-        """
-        M, n, d = X.shape
-        k, phi = options.width or n * d, activation(options.activation)
-        scale = (n * d) ** -0.5
-        words = X[:, position]
-        exact = words.to(torch.float64)
-        L = square_root(gram(X.flatten(1)) - exact @ exact.mT).to(X.dtype)
-        block = stream.child("token").normal(k, d, dtype=X.dtype).mul_(scale).to(X.device)
-        Phi, rest = X.new_empty(M, k), X.new_empty(k)
-        drawing = stream.child("rest")
-        for first in range(0, k, ROWS):
-            rows = slice(first, min(first + ROWS, k))
-            E = drawing.normal(rows.stop - first, M, dtype=X.dtype).mul_(scale).to(X.device)
-            Z = L @ E.mT  # (M, rows)
-            rest[rows] = Z[0]
-            Phi[:, rows] = phi.value(Z.addmm_(words, block[rows].mT))
-        view = RandomFeaturesView(
-            words[None, :1, None], rest[None, None], DenseGaussian(block[None]), [], phi
-        )
-        return Phi, view

@@ -12,6 +12,7 @@ from wordsens.maps.base import FeatureMap
 from wordsens.maps.qkv import QueryKeyValueFeatures
 from wordsens.maps.raf import RandomAttentionFeatures, ReLUAttentionFeatures
 from wordsens.maps.random_features import DeepRandomFeatures, RandomFeatures
+from wordsens.maps.transformer import Transformer
 
 if TYPE_CHECKING:
     Map = TypeVar("Map", bound=type[FeatureMap])
@@ -94,5 +95,6 @@ for _cls in (
     RandomAttentionFeatures,
     ReLUAttentionFeatures,
     QueryKeyValueFeatures,
+    Transformer,
 ):
     register(_cls)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wordsens.audits import of_table
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -130,6 +132,7 @@ def _layers(table: pd.DataFrame, causal: bool) -> Part:
             f"{lengths[0]} to {end:.3f} at n = {lengths[-1]}, a factor of {end / begin:.2f}; 1/√n "
             f"would give {(lengths[0] / lengths[-1]) ** 0.5:.2f}."
         )
+    after += _audited(table)
     columns = ["weights", "layer", *(f"n = {n}" for n in lengths)]
     return Part("Layer by layer", [sentence], columns, rows, after, text_columns=frozenset({0}))
 
@@ -217,6 +220,11 @@ def _vocabulary(table: pd.DataFrame, causal: bool) -> Part:
         "and anywhere."
     )
     columns = ["n", "any Δ in the ball", "any word there", "any word anywhere", "inside the ball"]
-    return Part(
-        "Any word of the vocabulary, in a random attention layer", [sentence], columns, rows
-    )
+    title = "Any word of the vocabulary, in a random attention layer"
+    return Part(title, [sentence], columns, rows, _audited(table))
+
+
+def _audited(table: pd.DataFrame) -> list[str]:
+    """What the audit of the searches says, where there was one."""
+    said = of_table(table)
+    return [f"What was found lies {said}."] if said else []

@@ -51,6 +51,10 @@ class Neighbourhood:
         """Several trials as one."""
         return cls(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
+    def trials(self, index: list[int]) -> Neighbourhood:
+        """Some of the trials."""
+        return Neighbourhood(*(getattr(self, f.name)[index] for f in fields(self)))
+
 
 @dataclass(frozen=True)
 class Evaluation:

@@ -130,7 +130,7 @@ def _pursued(goal: Goal) -> Goal:
     if goal.limit == float("inf"):
         return goal
     margin = min(0.03, 0.2 * goal.limit)
-    return Goal(goal.loss, penalty=3 / margin, slack=goal.limit - margin)
+    return Goal(goal.loss, penalty=3 / max(margin, 1e-3), slack=goal.limit - margin)
 
 
 def _starts(

@@ -69,7 +69,7 @@ class Sensitivity(Tidy):
         every = self.by_position.reshape(-1, len(self.positions)).cpu().numpy()
         trials, sets = every.shape
         one = [self.start] if isinstance(self.start, str) else list(self.start)
-        values: dict[str, Any] = {"trial": range(trials), "winner": one}
+        values: dict[str, Any] = {"trial": range(trials), "start": one}
         for name in ("sup", "bound", "norm", "spread", "steps", "position"):
             values[name] = torch.as_tensor(getattr(self, name)).reshape(-1).cpu().numpy()
         table = pd.DataFrame({**self.about, **values})

@@ -30,7 +30,7 @@ FEW = 8  # so many positions are cheaper term by term than by an expansion
 EXPANSION_BYTES = 1 << 29  # what the position side of a block may take, roughly
 BLOCK_BYTES = 1 << 26  # and the word side, which should fit the caches
 
-Squares = Callable[[torch.Tensor], torch.Tensor]  # words (V, d) ↦ ‖φ(X^i(e_v − x_i)) − φ(X)‖²
+Squares = Callable[[torch.Tensor], torch.Tensor]  # vectors (V, d) ↦ ‖φ(X^i(e_v − x_i)) − φ(X)‖²
 
 
 class AttentionSubstitution:
@@ -55,10 +55,10 @@ class AttentionSubstitution:
         state = self.state
         heads = [_Head(state, h, positions) for h in range(self.heads)]
 
-        def squares(words: torch.Tensor) -> torch.Tensor:
-            tokens = words[None, None]
+        def squares(vectors: torch.Tensor) -> torch.Tensor:
+            tokens = vectors[None, None]
             keys, queries, values = state.key(tokens), state.query(tokens), state.value(tokens)
-            total = words.new_zeros(len(positions), len(words))
+            total = vectors.new_zeros(len(positions), len(vectors))
             for h, head in enumerate(heads):
                 total += head.squares(*(_head(x, h) for x in (keys, queries, values)))
             return total
@@ -184,8 +184,8 @@ class WordByWord:
         view = self.map.view(self.X[None], positions[:, None])
         before = view.features(view.tokens[:, :, None])
 
-        def squares(words: torch.Tensor) -> torch.Tensor:
-            gap = view.features(words[None, None, :, None]) - before
+        def squares(vectors: torch.Tensor) -> torch.Tensor:
+            gap = view.features(vectors[None, None, :, None]) - before
             return (gap * gap).flatten(3).sum(-1)[0]
 
         return squares

@@ -28,6 +28,7 @@ METHODS = ("power", "published")
 NARROW = 0.1  # reach below which F's short formula loses digits in float32
 LINEAR = 1e-3  # reach below which a map is searched here, as it is linear, and Δ made shorter
 ROUNDING = 1e-5  # share by which a value exceeds its bound through rounding at most
+POLISH = 12  # guarded steps after exploring in float32
 DOUBTFUL = 1e-3  # share by which F may deviate from the direct difference
 
 
@@ -95,7 +96,7 @@ def _power(
     starts, names = starting_points(view, noise)
     maximum = None
     if view.reach >= NARROW:
-        maximum = _searched(view, starts, inner, effort)
+        maximum = _searched(view, starts, inner, effort, view.coarse())
         doubtful = (maximum.value[1] - maximum.value[0]).abs() > DOUBTFUL * maximum.value[1]
         maximum = replace(maximum, value=maximum.value[1])
         if not doubtful.any() or view.precise() is view:
@@ -103,7 +104,7 @@ def _power(
     exact = copy.copy(view.precise())
     exact.reach = max(view.reach, LINEAR)
     like = exact.tokens
-    again = _searched(exact, starts.to(like), inner.to(like), effort)
+    again = _searched(exact, starts.to(like), inner.to(like), effort, exact)
     shorter = view.reach / exact.reach
     delta = (shorter * again.delta).to(view.tokens)
     again = replace(again, delta=delta, value=view.squared_change(delta))
@@ -111,16 +112,48 @@ def _power(
 
 
 def _searched(
-    view: OneTokenView, starts: torch.Tensor, inner: torch.Tensor, effort: Effort
+    view: OneTokenView,
+    starts: torch.Tensor,
+    inner: torch.Tensor,
+    effort: Effort,
+    coarse: OneTokenView,
 ) -> Maximum:
-    """The maximum, its value (2, T, P) as the search saw it and by direct difference."""
-    if view.kinked:
-        maximum = follow_kinks(view, starts, steps=effort.steps)
-    else:
-        maximum = climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
+    """The maximum, its value (2, T, P) as the search saw it and by direct difference.
+
+    Exploring is left to the ``coarse`` view; where it sees another F than ``view``, all is done
+    again without it.
+    """
+    maximum = _explored(coarse, starts.to(coarse.tokens), effort)
+    if coarse is not view:
+        polished = _polished(view, maximum)
+        maximum = _explored(view, starts, effort) if polished is None else polished
     maximum = look_inside(view, maximum, inner)
     seen = maximum.value.double()
     return replace(maximum, value=torch.stack([seen, view.squared_change(maximum.delta)]))
+
+
+def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maximum:
+    if view.kinked:
+        return follow_kinks(view, starts, steps=effort.steps)
+    return climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
+
+
+def _polished(view: OneTokenView, found: Maximum) -> Maximum | None:
+    """What a coarse view found as ``view`` sees it, and a few steps on; None where they differ."""
+    delta = found.delta.to(view.tokens)[:, :, None]
+    value, _ = view.value_and_grad(view.tokens[:, :, None] + delta)
+    near = (value[..., 0] - found.value).abs() <= DOUBTFUL * value[..., 0]
+    if not near.all():
+        return None
+    kept = Maximum(value[..., 0], delta[:, :, 0], found.start, found.steps, found.finals.double())
+    if view.kinked:
+        return kept
+    more = climb(view, delta, anneal=0, steps=POLISH)
+    more = replace(more, start=found.start, steps=found.steps + more.steps)
+    best = kept.or_better(more)
+    finals = best.finals.clone()
+    finals[..., 0] = best.value
+    return replace(best, finals=finals)
 
 
 def _rounded(maximum: Maximum, bound: torch.Tensor) -> Maximum:

@@ -95,7 +95,7 @@ class VocabularySensitivity(Tidy):
         row = {"study": "", "vectors": "static", "trial": 0, **self.about, **measures}
         return pd.DataFrame([{**row, "continuous": float("nan"), "norm": self.norm}])
 
-    def words(self) -> pd.DataFrame:
+    def substitutions(self) -> pd.DataFrame:
         """The largest substitutions, one a row: position, word, change and distance."""
         import pandas as pd
 
@@ -165,12 +165,12 @@ def vocabulary_sensitivity(
     source = WordByWord(map, X) if state is None else AttentionSubstitution(state)
     chosen = sets[:, 0]
     at_once = 1 if callable(vocabulary) else source.positions_at_once(len(chosen))
-    words = None if callable(vocabulary) else _checked(vocabulary, X)
+    fixed = None if callable(vocabulary) else _checked(vocabulary, X)
     keeper = _Keeper(X, chosen, source.norm, top, reach)
     for first in range(0, len(chosen), at_once):
         rows = slice(first, first + at_once)
         squares = source.block(chosen[rows])
-        vectors = _checked(vocabulary(int(chosen[first])), X) if words is None else words
+        vectors = _checked(vocabulary(int(chosen[first])), X) if fixed is None else fixed
         for at, part in _parts(vectors, source.words_at_once(len(chosen[rows]))):
             moved = part.to(X)
             keeper.add(rows, at, squares(moved), moved, len(vectors))
@@ -182,22 +182,22 @@ def vocabulary_sensitivity(
 
 def _checked(vectors: Any, X: torch.Tensor) -> torch.Tensor:
     """Word vectors that fit the sample, where they are."""
-    words = real_tensor("vocabulary", vectors)
-    if words.ndim != 2 or words.shape[1] != X.shape[1] or not len(words):
+    found = real_tensor("vocabulary", vectors)
+    if found.ndim != 2 or found.shape[1] != X.shape[1] or not len(found):
         raise UserError(
-            f"vocabulary has shape {tuple(words.shape)}; for X {tuple(X.shape)} it must be "
+            f"vocabulary has shape {tuple(found.shape)}; for X {tuple(X.shape)} it must be "
             f"(V, {X.shape[1]}) with at least one word"
         )
-    return words
+    return found
 
 
-def squared_distances(own: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+def squared_distances(own: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """‖e_v − x_i‖² (P, V) for x (P, d) and e (V, d): by products, and by differences where near."""
     length = (own**2).sum(-1, keepdim=True)
-    away = (words**2).sum(-1) - 2 * own @ words.T + length
+    away = (vectors**2).sum(-1) - 2 * own @ vectors.T + length
     rows, columns = (away <= NEAR**2 * length).nonzero(as_tuple=True)
     for i, v in zip(rows.split(NEAR_PAIRS), columns.split(NEAR_PAIRS), strict=True):
-        away[i, v] = ((own[i] - words[v]) ** 2).sum(-1)
+        away[i, v] = ((own[i] - vectors[v]) ** 2).sum(-1)
     return away
 
 
@@ -227,50 +227,50 @@ class _Keeper:
         self.count, self.whole = top or SHOWN, top is None
         self.limit = reach**2 * X.shape[1]
         self.change: torch.Tensor | None = None
-        self.tops: tuple[list[_Found], list[_Found]] = ([], [])
+        self.tops: tuple[list[_Kept], list[_Kept]] = ([], [])
         rows = torch.arange(len(positions), device=X.device)
         none = X.new_full((len(positions),), -1)
-        self.bests = [_Found(none, rows, torch.full_like(rows, -1), none) for _ in range(2)]
+        self.bests = [_Kept(none, rows, torch.full_like(rows, -1), none) for _ in range(2)]
 
     def add(
-        self, rows: slice, at: int, squares: torch.Tensor, words: torch.Tensor, total: int
+        self, rows: slice, first: int, squares: torch.Tensor, vectors: torch.Tensor, total: int
     ) -> None:
-        """Squares (P, V) of the positions ``rows`` and the words from ``at`` on, of ``total``."""
+        """Squares (P, V): positions ``rows``, and words from ``first`` on of ``total``."""
         own = self.X[self.positions[rows]]
-        away = squared_distances(own, words)
+        away = squared_distances(own, vectors)
         same = away <= OWN**2 * (own**2).sum(-1, keepdim=True)
         squares = squares.clamp_min(0).masked_fill(same, 0)
         if self.whole:
             if self.change is None:
                 self.change = squares.new_empty(len(self.positions), total)
-            self.change[rows, at : at + len(words)] = squares.sqrt() / self.norm
+            self.change[rows, first : first + len(vectors)] = squares.sqrt() / self.norm
         others = squares.masked_fill(same, -1)
         inside = torch.where(away <= self.limit, others, -1)
         for which, values in enumerate((others, inside)):
             size = min(self.count, values.numel())
             value, index = values.flatten().topk(size)
-            row, word = index // len(words), index % len(words)
-            found = _Found(value, row + rows.start, word + at, away[row, word])
+            row, word = index // len(vectors), index % len(vectors)
+            found = _Kept(value, row + rows.start, word + first, away[row, word])
             self.tops[which].append(found)
             value, word = values.max(1)
             row = torch.arange(len(values), device=values.device)
-            better = _Found(value, row + rows.start, word + at, away[row, word])
+            better = _Kept(value, row + rows.start, word + first, away[row, word])
             self.bests[which] = self.bests[which].improved(better)
 
     def result(self) -> VocabularySensitivity:
         tops = []
         for parts in self.tops:
-            joined = _Found(
+            joined = _Kept(
                 *(torch.cat(x) for x in zip(*(vars(p).values() for p in parts), strict=True))
             )
             order = joined.square.argsort(descending=True, stable=True)[: self.count]
-            tops.append(joined.at(order[joined.square[order] >= 0]))
+            tops.append(joined.take(order[joined.square[order] >= 0]))
         top, near, best, best_near = (self._substitutions(x) for x in (*tops, *self.bests))
         return VocabularySensitivity(
             top, near, self.positions, best, best_near, self.change, float(self.norm.nan_to_num())
         )
 
-    def _substitutions(self, found: _Found) -> Substitutions:
+    def _substitutions(self, found: _Kept) -> Substitutions:
         known = found.square >= 0
         return Substitutions(
             torch.where(known, found.square.clamp_min(0).sqrt() / self.norm, torch.nan),
@@ -281,7 +281,7 @@ class _Keeper:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Kept:
     """Substitutions: squared change (−1 for none), row of the positions, word, ‖e_v − x_i‖²."""
 
     square: torch.Tensor
@@ -289,14 +289,14 @@ class _Found:
     word: torch.Tensor
     away: torch.Tensor
 
-    def at(self, index: torch.Tensor) -> _Found:
-        return _Found(*(x[index] for x in vars(self).values()))
+    def take(self, index: torch.Tensor) -> _Kept:
+        return _Kept(*(x[index] for x in vars(self).values()))
 
-    def improved(self, other: _Found) -> _Found:
+    def improved(self, other: _Kept) -> _Kept:
         """With the rows of ``other`` put in where they change more; rows of self are 0, 1, …"""
-        mine = self.at(other.row)
+        mine = self.take(other.row)
         better = other.square > mine.square
         parts = zip(*(vars(x).values() for x in (self, mine, other)), strict=True)
-        return _Found(
+        return _Kept(
             *(whole.index_put((other.row,), torch.where(better, b, a)) for whole, a, b in parts)
         )

@@ -10,7 +10,16 @@ from types import ModuleType
 from wordsens.errors import UserError
 from wordsens.studies.base import Study
 
-__all__ = ["GROUP", "Study", "figure_kinds", "figure_module", "kind_named", "kinds", "register"]
+__all__ = [
+    "GROUP",
+    "Study",
+    "figure_kinds",
+    "figure_module",
+    "kind_named",
+    "kinds",
+    "register",
+    "targets",
+]
 
 GROUP = "wordsens.studies"  # entry points of installed packages
 # In the order of the configuration's sections and of the documentation.
@@ -32,6 +41,8 @@ BUILT_IN = (
     "boolean_random",
     "boolean_volume",
     "boolean_trained",
+    "depth",
+    "training",
 )
 _known: dict[str, type[Study]] = {}
 
@@ -110,3 +121,9 @@ def figure_module(name: str) -> ModuleType:
 def figure_kinds() -> dict[str, type[Study]]:
     """The kind of study that each kind of figure shows."""
     return {figure: study for study in kinds().values() for figure in study.figures}
+
+
+def targets() -> list[str]:
+    """The rules that make all figures of several kinds of figure."""
+    named = {study.target_of(figure) for figure, study in figure_kinds().items()}
+    return sorted(target for target in named if target)

@@ -51,6 +51,7 @@ class Study:
     figures    kinds of figure, each a module of the folder ``figures``: name -> what it does
     pages      what its table rule writes beside the CSV: name -> path, {} being the entry
     target     a rule that makes all figures of its kinds, those marked default: false too
+    targets    kinds of figure that another such rule makes: name -> rule
     minutes    running time to ask a cluster for, of a cell or of the single table
     group      what the cells' Slurm group is called, if any
     gpu        whether a card helps
@@ -65,6 +66,7 @@ class Study:
     figures: ClassVar[Mapping[str, str]] = {}
     pages: ClassVar[Mapping[str, str]] = {}
     target: ClassVar[str | None] = None
+    targets: ClassVar[Mapping[str, str]] = {}
     minutes: ClassVar[int] = 60
     group: ClassVar[str | None] = "cells"
     gpu: ClassVar[bool] = True
@@ -129,6 +131,11 @@ class Study:
 
     def check_figure(self, checks: Checks, name: str, figure: Plain) -> None:
         """Say why a figure cannot show this entry."""
+
+    @classmethod
+    def target_of(cls, figure: str) -> str | None:
+        """The rule that makes all figures of a kind of figure and of others, if there is one."""
+        return cls.targets.get(figure, cls.target)
 
     # The parts, imported when they are needed
 

@@ -1,14 +1,16 @@
 """Attention layers with random weights.
 
-    φ(X)_j = Σ_k s_jk value(x_k),    s_j = weights of the scores ⟨query(x_j), key(x_k)⟩,
+    φ(X)_j = Σ_k s_jk value(x_k),    s_j = weights of the scores ⟨query(x_j), key(x_k)⟩/τ,
 
-with linear projections query, key and value per head.  RAF (3) has query = Wᵀ/√d, key and value
-the identity; QKV (2) has all three.
+with linear projections query, key and value per head and a temperature τ.  RAF (3) has
+query = Wᵀ/√d, key and value the identity; QKV (2) has all three.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
@@ -19,6 +21,8 @@ from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
 SMALL = 5_000  # n·d of small problems
+INFINITY = float("inf")
+Layer = TypeVar("Layer", bound="AttentionMap")
 
 
 class AttentionMap(FeatureMap):
@@ -37,6 +41,19 @@ class AttentionMap(FeatureMap):
         if cls.normalization.kinks or n * d > SMALL:
             return cls.effort
         return replace(cls.effort, starts=64, anneal=20)
+
+    @classmethod
+    def with_weights(
+        cls,
+        weights: Mapping[str, Any],
+        options: MapOptions = DEFAULTS,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> AttentionMap:
+        made = super().with_weights(weights, options, dtype=dtype, device=device)
+        assert isinstance(made, AttentionMap)
+        return tempered(made, options)
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
@@ -80,3 +97,19 @@ class AttentionMap(FeatureMap):
 
     def attention(self, X: torch.Tensor) -> AttentionState:
         return self.state(X[None])
+
+
+def temperature(options: MapOptions) -> float:
+    """The option τ, by which scores are divided; ``UserError`` where it is no positive number."""
+    value = options.more.get("temperature", 1)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < INFINITY:
+        raise UserError(f"temperature = {value!r} must be a positive number")
+    return float(value)
+
+
+def tempered(made: Layer, options: MapOptions) -> Layer:
+    """The map with its scores divided by τ; at τ = 1 no bit of it changes."""
+    made.chosen, tau = options, temperature(options)
+    if tau != 1 and made.query.matrix is not None:
+        made.query = Projection(made.query.matrix / tau)
+    return made

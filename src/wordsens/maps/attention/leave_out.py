@@ -57,13 +57,15 @@ def leave_out(state: AttentionState, sets: torch.Tensor) -> AttentionConstants:
     )
 
 
-def in_float64(constants: AttentionConstants) -> AttentionConstants:
-    """The same numbers in float64, and what is a function of them computed anew."""
-    wide: dict[str, Any] = {
-        name: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+def in_dtype(constants: AttentionConstants, dtype: torch.dtype) -> AttentionConstants:
+    """The same numbers in a dtype; in a wider one, what is a function of them computed anew."""
+    turned: dict[str, Any] = {
+        name: x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
         for name, x in vars(constants).items()
     }
-    c = AttentionConstants(**wide)
+    c = AttentionConstants(**turned)
+    if dtype.itemsize < constants.rr.dtype.itemsize:
+        return c
     rr, ro, oo = _products(c.output, c.own_values, c.share, c.gain, c.heavy, c.surplus)
     return replace(c, rr=rr, ro=ro, oo=oo)
 

@@ -42,14 +42,14 @@ class AttentionState:
     summary: torch.Tensor
     output: torch.Tensor
 
-    def in_float64(self) -> AttentionState:
-        """The same numbers in float64; scores and weights, which are n × n, stay as they are."""
-        wide: dict[str, Any] = {
-            name: x.double() if isinstance(x, torch.Tensor) else _wide(x)
+    def to(self, dtype: torch.dtype) -> AttentionState:
+        """The same numbers in a dtype; scores and weights, which are n × n, stay as they are."""
+        turned: dict[str, Any] = {
+            name: x.to(dtype) if isinstance(x, torch.Tensor) else _turned(x, dtype)
             for name, x in vars(self).items()
             if name not in ("scores", "weights", "normalization")
         }
-        return replace(self, **wide)
+        return replace(self, **turned)
 
     @classmethod
     def of(
@@ -84,8 +84,8 @@ class AttentionState:
         return (self.queries if matrix is None else self.queries @ matrix).flatten(1, 2)
 
 
-def _wide(projection: Projection) -> Projection:
-    return projection if projection.matrix is None else Projection(projection.matrix.double())
+def _turned(projection: Projection, dtype: torch.dtype) -> Projection:
+    return projection if projection.matrix is None else Projection(projection.matrix.to(dtype))
 
 
 def _some(projection: Projection, index: list[int]) -> Projection:

@@ -19,12 +19,13 @@ from wordsens.deferred import torch
 from wordsens.kernels import attention
 from wordsens.maps.attention.bound import softmax_bound
 from wordsens.maps.attention.directions import named_directions
-from wordsens.maps.attention.leave_out import in_float64, leave_out
+from wordsens.maps.attention.leave_out import in_dtype, leave_out
 from wordsens.maps.attention.normalization import Softmax
 from wordsens.maps.attention.silence import silenced
 from wordsens.maps.attention.state import AttentionState
 from wordsens.perturbation import OneTokenView, Pullback
 
+FEW = 5_000  # numbers in a sample below which float32 saves nothing
 WORKING_BYTES = 1 << 28  # what one evaluation of a search may take, roughly
 
 
@@ -46,12 +47,19 @@ class AttentionView(OneTokenView):
     source: AttentionView | None = None  # of a view in float64: the view that it was made of
 
     def precise(self) -> AttentionView:
-        if self.state.X.dtype == torch.float64:
+        return self._turned(torch.float64)
+
+    def coarse(self) -> AttentionView:
+        n, d = self.state.X.shape[1:]
+        return self if n * d < FEW else self._turned(torch.float32)
+
+    def _turned(self, dtype: torch.dtype) -> AttentionView:
+        if self.state.X.dtype == dtype:
             return self
         view = copy.copy(self)
         view.source = self
-        view.state, view.constants = self.state.in_float64(), in_float64(self.constants)
-        view.tokens = self.tokens.double()
+        view.state, view.constants = self.state.to(dtype), in_dtype(self.constants, dtype)
+        view.tokens = self.tokens.to(dtype)
         return view
 
     def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
@@ -78,7 +86,7 @@ class AttentionView(OneTokenView):
         if self.source is not None:
             narrowed = self.source.select(positions)
             narrowed.reach = self.reach
-            return narrowed.precise()
+            return narrowed._turned(self.tokens.dtype)
         chosen = AttentionView(self.state, self.sets[positions])
         chosen.reach = self.reach
         return chosen

@@ -39,7 +39,7 @@ def run(
         classifier=inputs.get("classifier"),
         effort=cell["effort"],
         delta=cell["delta"],
-        words=cell["words"],
+        candidates=cell["candidates"],
         top=cell["top"],
         seed=cell["seed"],
         device=device,

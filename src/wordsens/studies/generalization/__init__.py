@@ -18,7 +18,9 @@ class Generalization(MapStudy):
         "generalization": "plots test error against γ",
         "tradeoff": "plots the smallest error under a limit on γ",
         "change": "plots Appendix E against √(N/n)",
+        "control": "plots the smallest error against word sensitivity, a point an entry",
     }
+    targets = {"control": "control"}
     group = "studies"
 
     def inputs(self, config: Any, point: Mapping[str, Any]) -> dict[str, str]:
@@ -37,7 +39,9 @@ class Generalization(MapStudy):
 
     def check(self, checks: Checks) -> None:
         super().check(checks)
-        key = (self.section, self.name)
+        key, heads = (self.section, self.name), self.settings["heads"]
+        if "residual" in self.map.options and any(d % heads for d in self.settings["d"]):
+            checks.say((*key, "heads"), f"is {heads}, which must divide d, {self.settings['d']}")
         if checks.known((*key, "dataset"), self.dataset, "datasets"):
             checks.lengths(key, self.settings)
             checks.fits(key, self.settings)
@@ -46,7 +50,11 @@ class Generalization(MapStudy):
         """A figure shows only what the study searched for."""
         key, study = ("figures", name), self.settings
         place, losses = f"generalization.{self.name}", set(study["losses"])
-        if figure["kind"] == "tradeoff" and not study.get("tradeoff"):
+        if figure["kind"] == "control" and not study.get("sensitivity"):
+            checks.say(
+                (*key, "sweeps"), f"{place} measures no sensitivity; set {place}.sensitivity: true"
+            )
+        if figure["kind"] in ("tradeoff", "control") and not study.get("tradeoff"):
             checks.say(
                 (*key, "sweeps"), f"{place} has no curve; add limits on γ as {place}.tradeoff"
             )

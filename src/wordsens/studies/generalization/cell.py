@@ -24,6 +24,7 @@ from wordsens.maps import MapOptions, declared, map_class, position_sets
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
+from wordsens.search.auditing import Audit, audit_losses, audited_trials
 from wordsens.search.goals import (
     Evaluation,
     Goal,
@@ -34,6 +35,8 @@ from wordsens.search.goals import (
     trade_off,
 )
 from wordsens.search.losses import search_losses
+from wordsens.search.sensitivity import summarise
+from wordsens.search.supremum import search
 
 # What names a cell's randomness: the draws are the same whatever losses are asked of them.
 NAMES = ("dataset", "map", "d", "n", "N", "width", "activation", "heads", "head_dim")
@@ -52,11 +55,12 @@ def run(
     rest.  ``data`` among the inputs is the embeddings file, absent for synthetic Gaussian samples.
 
     Arrays by trial (T,): sample, f_x, f_x_retrained, norm, condition, rank, residual, digits,
-    duplicates, contradictions, seconds.  By trial and search (T, J): loss, penalty, limit (inf
-    where γ is free), value, start, gamma, feature_cosine, feature_alignment, f_delta,
-    f_delta_finetuned, f_delta_retrained, err_finetuned, err_retrained, change, and
-    below_finetuned, below_retrained (error < (2 − γ)² and γ < 2).  Raises ``UserError`` for
-    samples that do not fit and unknown losses.
+    duplicates, contradictions, seconds; with ``sensitivity`` also sup, (4) at the word.
+    By trial and search (T, J): loss, penalty, limit (inf where γ is free), value, start, gamma,
+    feature_cosine, feature_alignment, f_delta, f_delta_finetuned, f_delta_retrained, err_finetuned,
+    err_retrained, change, and below_finetuned, below_retrained (error < (2 − γ)² and γ < 2); with
+    an audit, audited and excess.  Raises ``UserError`` for samples that do not fit and unknown
+    losses.
     """
     n, d, N, trials = cell["n"], cell["d"], cell["N"], cell["trials"]
     cls = map_class(cell["map"])
@@ -78,6 +82,8 @@ def run(
     records: list[dict[str, Any]] = []
     found: list[Minima] = []
     measured: list[Evaluation] = []
+    audits: list[Audit] = []
+    judged = audited_trials(trials, cell["audit"], stream)
     for first in range(0, trials, together):
         chosen = streams[first : first + together]
         arounds, samples = [], []
@@ -113,18 +119,22 @@ def run(
             maps = [own.child("map") for own in chosen]
             view = cls.draw_view(torch.stack(samples), sets, maps, options)
         around = Neighbourhood.stack(arounds)
+        asked = (view, around, goals, [own.child("search") for own in chosen])
+        effort: dict[str, Any] = {"schedule": cls.published_descent(n)}
+        effort["effort"] = cls.loss_effort_for(n, d)
         with stage((1 - TRAINING) * len(chosen) / trials):
-            found.append(
-                search_losses(
-                    view,
-                    around,
-                    goals,
-                    [own.child("search") for own in chosen],
-                    schedule=cls.published_descent(n),
-                    effort=cls.loss_effort_for(n, d),
-                )
-            )
+            found.append(search_losses(*asked, **effort))
+        if judged:
+            again = [t - first for t in judged if first <= t < first + len(chosen)]
+            value = found[-1].value
+            audits.append(audit_losses(*asked, **effort, found=value, chosen=again))
         measured.append(_measured(view, around, found[-1].delta))
+        if cell.get("sensitivity"):
+            searching = [own.child("sensitivity") for own in chosen]
+            with stage(0):  # counted with the losses
+                parts = [search(cls, view, sets, searching, cls.effort_for(n, d, options), n)]
+            for record, sup in zip(records[first:], summarise(parts, sets, False).sup, strict=True):
+                record["sup"] = sup.item()
         shared = (time.perf_counter() - began) / len(chosen)
         for record in records[first:]:
             record["seconds"] += shared
@@ -133,7 +143,10 @@ def run(
         for key, value in cell.items()
         if value is not None and key not in ("losses", "penalties", "tradeoff")
     }
-    return _arrays(records, goals, found, measured), attributes
+    arrays = _arrays(records, goals, found, measured)
+    for name in ("audited", "excess") if audits else ():
+        arrays[name] = torch.cat([getattr(each, name) for each in audits]).cpu().numpy()
+    return arrays, attributes
 
 
 def _measured(view: OneTokenView, around: Neighbourhood, delta: torch.Tensor) -> Evaluation:

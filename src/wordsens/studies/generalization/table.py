@@ -14,11 +14,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MODES = ("finetuned", "retrained")
-PARAMETERS = ("study", "map", "dataset", "d", "n", "N", "width", "activation", "heads", "head_dim")
+PARAMETERS = (
+    *(
+        "study",
+        "map",
+        "dataset",
+        "d",
+        "n",
+        "N",
+        "width",
+        "depth",
+        "activation",
+        "heads",
+        "head_dim",
+    ),
+    *("temperature", "attention", "residual", "layer_norm", "mlp"),
+)
 BY_TRIAL = ("sample", "f_x", "f_x_retrained", "condition", "rank", "residual", "duplicates")
-LATER = ("digits",)  # which cells of earlier versions lack
+LATER = ("digits", "sup")  # which not every cell has
 BY_SEARCH = ("loss", "penalty", "limit", "start", "value", "gamma", "change")
 BY_MODE = tuple(f"{name}_{mode}" for name in ("f_delta", "err", "below") for mode in MODES)
+AUDITED = ("audited", "excess")  # of cells with an audit
 BY_SEARCH_LAST = ("feature_cosine", "feature_alignment", "f_delta")
 
 
@@ -44,7 +60,9 @@ def searches_table(paths: Iterable[str | Path]) -> pd.DataFrame:
         shared = {"trial": np.repeat(np.arange(trials), searches)}
         known = [*BY_TRIAL, *(name for name in LATER if name in arrays)]
         shared |= {name: np.repeat(arrays[name], searches) for name in known}
-        own = {name: arrays[name].reshape(-1) for name in (*BY_SEARCH, *BY_SEARCH_LAST)}
+        audited = [name for name in AUDITED if name in arrays]
+        searched = (*BY_SEARCH, *audited, *BY_SEARCH_LAST)
+        own = {name: arrays[name].reshape(-1) for name in searched}
         for mode in MODES:
             measured = {
                 "f_delta_trained": arrays[f"f_delta_{mode}"].reshape(-1),

@@ -16,6 +16,7 @@ class Layers(Study):
     figures = {
         "layers": "plots a model's layers against n",
         "layer_positions": "plots them against the word's position, where several were searched",
+        "tasks": "plots them for several kinds of text",
     }
     minutes = 120
 

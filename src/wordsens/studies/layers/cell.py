@@ -85,7 +85,7 @@ def run(
         name: gather(name).astype(np.float64) for name in ("sup", "norm", "spread")
     }
     arrays |= {name: gather(name) for name in ("position", "steps")}
-    arrays["winner"] = np.array([row for result in found for row in result.start], dtype=object)
+    arrays["start"] = np.array([row for result in found for row in result.start], dtype=object)
     arrays["sup_by_position"] = gather("by_position").astype(np.float64)
     arrays["positions"] = np.tile(sets[:, 0].numpy(), (trials, 1))
     arrays |= {"sample": indices, "seconds": np.array(seconds)}

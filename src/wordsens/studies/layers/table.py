@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FIRST = ("study", "encoder", "dataset", "weights", "n")
 AUDITED = ("audited", "excess")
-RESULTS = ("sup", "norm", "spread", "position", "steps", "winner")
+RESULTS = ("sup", "norm", "spread", "position", "steps", "start")
 
 
 def tables(cells: Sequence[str]) -> dict[str, Any]:

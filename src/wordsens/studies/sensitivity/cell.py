@@ -72,7 +72,7 @@ def run(
     arrays |= {
         "position": gather("position"),
         "sample": np.asarray(samples.indices),
-        "winner": np.array([name for result in found for name in result.start], dtype=object),
+        "start": np.array([name for result in found for name in result.start], dtype=object),
         "steps": gather("steps"),
         "seconds": np.array(seconds),
     }

@@ -21,7 +21,8 @@ from wordsens.data.vocabulary import Vocabulary, open_vocabulary
 from wordsens.maps import FeatureMap, MapOptions, map_class
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.search.sensitivity import Sensitivity, chosen_sets, summarise
+from wordsens.search.auditing import audit, audited_trials
+from wordsens.search.sensitivity import chosen_sets, summarise
 from wordsens.search.supremum import search
 from wordsens.search.vocabulary import (
     Substitutions,
@@ -43,8 +44,8 @@ def run(
     the inputs ``data`` is the embeddings file and ``vocabulary`` the encoder's. Arrays
     (trials,): sup and sup_in_ball over all positions, first and first_in_ball at the first
     position, continuous and bound the supremum over the ball there as ``word_sensitivity``
-    finds it, NaN without ``compare``; the lists of substitutions (trials, top) as top_… and
-    top_in_ball_…, padded with the word "".
+    finds it, NaN without ``compare``; audited and excess where these searches are audited; the
+    lists of substitutions (trials, top) as top_… and top_in_ball_…, padded with the word "".
     """
     key = f"vocabulary.{cell['study']}"
     n, d, trials = cell["n"], cell["d"], cell["trials"]
@@ -62,6 +63,7 @@ def run(
         return known.at(position, candidates, d, dtype)
 
     rows = []
+    judged = audited_trials(trials, cell["audit"], stream) if cell["compare"] else []
     for trial, index in enumerate(samples.indices):
         began = time.perf_counter()
         ids = embeddings.token_ids[index, :n]
@@ -75,7 +77,9 @@ def run(
             )
         row = _summary(found)
         if cell["compare"]:
-            row |= _ball(_continuous(layer, X, positions[:1].to(X.device), own))
+            row |= _ball(layer, X, positions[:1].to(X.device), own, [0] if trial in judged else [])
+            if not judged:
+                del row["audited"], row["excess"]
         for name in LISTS:
             row |= _listed(name, getattr(found, name), cell["top"], candidates, ids, known)
         rows.append({**row, "seconds": time.perf_counter() - began})
@@ -99,19 +103,19 @@ def _draw(cell: Mapping[str, Any], X: torch.Tensor, stream: Stream) -> FeatureMa
     return drawn
 
 
-def _continuous(
-    layer: FeatureMap, X: torch.Tensor, position: torch.Tensor, stream: Stream
-) -> Sensitivity:
+def _ball(
+    layer: FeatureMap, X: torch.Tensor, position: torch.Tensor, stream: Stream, judged: list[int]
+) -> dict[str, Any]:
     """The search over the ball at one position, from the starts that a sweep would draw."""
     sets = position[:, None]
     n, d = X.shape
     effort = layer.effort_for(n, d, layer.chosen)
-    found = search(layer, layer.view(X[None], sets), sets, [stream], effort, n)
-    return summarise([found], sets, single=True)
-
-
-def _ball(found: Sensitivity) -> dict[str, Any]:
-    return {"continuous": float(found.sup), "bound": float(found.bound)}
+    asked = (layer, layer.view(X[None], sets), sets, [stream], effort, n)
+    found = summarise([search(*asked)], sets, single=False)
+    audited = audit(*asked, found=found.sup, chosen=judged)
+    names = {"continuous": found.sup, "bound": found.bound}
+    names |= {"audited": audited.audited, "excess": audited.excess}
+    return {name: float(value) for name, value in names.items()}
 
 
 def _summary(found: VocabularySensitivity) -> dict[str, Any]:

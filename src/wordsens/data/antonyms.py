@@ -1,0 +1,82 @@
+"""Pairs of words that turn praise of a film into blame, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+# praise, blame; of one kind of word, so that a sentence stays one
+PAIRS = (
+    ("good", "bad"),
+    ("better", "worse"),
+    ("best", "worst"),
+    ("great", "awful"),
+    ("excellent", "poor"),
+    ("wonderful", "terrible"),
+    ("superb", "horrible"),
+    ("fantastic", "horrendous"),
+    ("amazing", "pathetic"),
+    ("fine", "lousy"),
+    ("delightful", "dreadful"),
+    ("brilliant", "stupid"),
+    ("smart", "dumb"),
+    ("clever", "silly"),
+    ("intelligent", "mindless"),
+    ("interesting", "boring"),
+    ("exciting", "dull"),
+    ("entertaining", "tedious"),
+    ("engaging", "tiresome"),
+    ("fascinating", "dreary"),
+    ("gripping", "plodding"),
+    ("compelling", "laborious"),
+    ("impressive", "disappointing"),
+    ("memorable", "forgettable"),
+    ("satisfying", "frustrating"),
+    ("enjoyable", "painful"),
+    ("pleasant", "unpleasant"),
+    ("charming", "annoying"),
+    ("lovely", "ugly"),
+    ("graceful", "clumsy"),
+    ("lively", "lifeless"),
+    ("touching", "hollow"),
+    ("powerful", "feeble"),
+    ("strong", "weak"),
+    ("rich", "thin"),
+    ("deep", "shallow"),
+    ("fresh", "stale"),
+    ("original", "derivative"),
+    ("inspired", "uninspired"),
+    ("subtle", "crude"),
+    ("genuine", "fake"),
+    ("honest", "dishonest"),
+    ("effective", "ineffective"),
+    ("successful", "unsuccessful"),
+    ("perfect", "flawed"),
+    ("perfectly", "poorly"),
+    ("well", "badly"),
+    ("beautifully", "terribly"),
+    ("right", "wrong"),
+    ("fun", "nonsense"),
+    ("joy", "misery"),
+    ("pleasure", "pain"),
+    ("delight", "bore"),
+    ("treat", "waste"),
+    ("success", "failure"),
+    ("triumph", "disaster"),
+    ("winner", "loser"),
+    ("masterpiece", "mess"),
+    ("gem", "dud"),
+    ("love", "hate"),
+    ("loved", "hated"),
+    ("loves", "hates"),
+    ("enjoy", "endure"),
+    ("enjoyed", "endured"),
+    ("recommend", "avoid"),
+    ("succeeds", "fails"),
+    ("succeed", "fail"),
+)
+
+
+def pairs_of(pieces: Sequence[str], pairs: Iterable[tuple[str, str]] = PAIRS) -> dict[int, int]:
+    """Ids of words of praise and those of their opposites, where both are pieces of their own."""
+    known: Mapping[str, int] = {piece: number for number, piece in enumerate(pieces)}
+    return {known[good]: known[bad] for good, bad in pairs if good in known and bad in known}

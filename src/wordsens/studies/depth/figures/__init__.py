@@ -1,0 +1,1 @@
+"""Kinds of figure that show this kind of study."""
