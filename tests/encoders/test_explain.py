@@ -139,6 +139,7 @@ def test_an_encoder_has_layers_only(tiny_bert: Path) -> None:
     found = wordsens.explain(Encoder.open(tiny_bert), TEXT, effort="quick", positions=[1, 4])
     assert found.targets == ["layer 0", "layer 1", "layer 2", "layer 3"]
     assert found.verdict is None
+    assert repr(found) == "Explanation(2 words, 3 layers)"
     assert found.flips().empty
     assert set(found.to_dataframe()["position"]) == {1, 4}
     assert not set(found.named.values()) & {"[CLS]", "[SEP]", "[PAD]", "[UNK]"}
