@@ -69,8 +69,8 @@ def main() -> None:
         theirs = (time.process_time() - began) * whole / steps
         print(
             f"draw {seed}: {found.sup:.3f} in {ours:.1f} s ({made[0]} evaluations, floor "
-            f"{floor:.1f} s, peak {peak_mb()} MB); published {reached:.3f} after {steps} of {whole}"
-            f" steps, {theirs:.1f} s for all; ratio {theirs / ours:.1f}"
+            f"{floor:.1f} s, peak {peak_mb():.0f} MB); published {reached:.3f} after {steps} "
+            f"of {whole} steps, {theirs:.1f} s for all; ratio {theirs / ours:.1f}"
         )
 
 
