@@ -14,7 +14,7 @@ from wordsens.glm import Model
 from wordsens.maps import position_sets
 from wordsens.maps.declaration import LossEffort
 from wordsens.randomness import Stream
-from wordsens.search.auditing import LEAST_LOSS, longer_losses
+from wordsens.search.auditing_losses import LEAST_LOSS, longer_losses
 from wordsens.search.goals import LOSSES, Goal
 from wordsens.search.losses import search_losses
 
