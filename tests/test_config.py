@@ -106,7 +106,7 @@ def test_shipped_configurations_are_valid(preset: str | None) -> None:
         ("datasets.reviews.pad_to", 256, ["pad_to", "only with policy: documents"]),
         ("generalization.rf_trained.losses", ["feature"], ["did you mean features?"]),
         ("generalization.rf_trained.penalties", [-1], ["penalties[0]: is -1", "0 to 1000000"]),
-        ("generalization.rf_trained.map", "drf", ["is 'drf'", "rf, raf, relu_raf, qkv"]),
+        ("generalization.rf_trained.map", "rfd", ["is 'rfd'", "rf, drf, raf, relu_raf, qkv"]),
         ("generalization.raf_trained.width", 7, ["width", "only for rf and drf"]),
         ("generalization.rf_trained.dataset", "review", ["datasets lacks", "did you mean reviews"]),
         ("generalization.rf_trained.n", [121], ["at most 120"]),

@@ -197,3 +197,24 @@ def test_rows_of_texts_without_labels_ask_for_no_label(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no text is left of 2 rows; 2 were empty") as caught:
         make_corpus(settings | {"labelled": False}, tmp_path / "t", tmp_path / "c", "texts")
     assert "label" not in str(caught.value)
+
+
+def test_columns_by_their_bare_names_each_once(tmp_path: Path) -> None:
+    assert rows(tmp_path, "a.csv", b"text, label\na,1\n") == [{"text": "a", "label": "1"}]
+    line = says(tmp_path, "b.csv", b"text,label,text\na,1,b\n")
+    assert "two columns are called text; rename one" in line
+
+
+def test_lines_as_old_macs_end_them(tmp_path: Path) -> None:
+    """Not one text of the whole file."""
+    expected = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
+    assert rows(tmp_path, "a.txt", b"one\rtwo\r\nthree\r") == expected
+    assert rows(tmp_path, "b.txt", b"one\r\ntwo\r\nthree\r\n") == expected
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "rst", "py", "py.gz"])
+def test_prose_and_code_are_a_text_a_line(tmp_path: Path, ending: str) -> None:
+    content = b"def one(x):\n    return x\n"
+    path = tmp_path / f"one.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert [row["text"] for _, row in read_rows(path)] == ["def one(x):", "return x"]

@@ -193,3 +193,12 @@ def test_a_figure_has_a_bar_for_every_word_as_it_is_written(explained: Explanati
     assert shown[-1] == odd.pieces[odd.positions[-1]]
     axes.figure.canvas.draw()  # a formula out of place would raise
     assert odd.plot(axes=axes) is axes
+
+
+def test_a_regression_has_layers_only(tmp_path: Path, tiny_bert: Path) -> None:
+    """One number is no verdict."""
+    with_head("bert", "AutoModelForSequenceClassification", num_labels=1).save_pretrained(tmp_path)
+    shutil.copy(tiny_bert / "tokenizer.json", tmp_path)
+    found = wordsens.explain(tmp_path, "w1 w2", effort="quick", delta=False, candidates=[5, 6, 7])
+    assert found.labels == []
+    assert found.logits is None

@@ -18,7 +18,7 @@ from wordsens.errors import UserError
 from wordsens.studies.attention.figures import attention
 from wordsens.studies.attraction.figures import attraction
 from wordsens.studies.explanation.figures import explanation
-from wordsens.studies.layers.figures import layers
+from wordsens.studies.layers.figures import layers, tasks
 
 
 def layers_table(depth: int = 3) -> pd.DataFrame:
@@ -212,3 +212,17 @@ def test_mistakes_are_one_line(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'x': column '\w+' is missing; make it anew"):
         draw(kind, {"x": pd.DataFrame({"a": [1]})}, {}, tmp_path / "figure")
     assert not list(tmp_path.iterdir())
+
+
+def test_tasks_have_a_panel_per_length_and_a_curve_per_text() -> None:
+    reviews = layers_table()
+    code = layers_table().assign(dataset="code", sup=lambda table: 2 * table["sup"])
+    figure, numbers = tasks.figure({"reviews": reviews, "code": code})
+    assert [axes.get_title() for axes in figure.axes] == ["$n = 8$", "$n = 32$"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert legend == ["mine", "code", r"$1/\sqrt{n}$"]
+    assert set(numbers["weights"]) == {"pretrained"}
+    means = numbers.set_index(["dataset", "n", "layer"])["mean"]
+    np.testing.assert_allclose(means["code"], 2 * means["mine"])
+    plt.close(figure)

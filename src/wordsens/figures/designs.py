@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 def made_of(table: pd.DataFrame) -> str:
     """The parts of an entry's blocks; where they have no parts, the map's title."""
     row = table.iloc[0]
-    if "residual" not in table:
+    if "layer_norm" not in table:
         return style.title(str(row["map"]))
     parts = ["Attention" if row["attention"] == "softmax" else "ReLU attention"]
-    if row["residual"]:
+    # in a table of fits a residual is theirs
+    if row["residual_weight" if "residual_weight" in table else "residual"]:
         parts.append("residual")
     if row["layer_norm"] != "none":
         parts.append("norm" if row["layer_norm"] == "after" else "norm before")

@@ -37,7 +37,7 @@ MARKERS = ["o", "s", "^", "D", "v", "P"]
 NEUTRAL = "0.35"
 DASHED: dict[str, Any] = {"color": NEUTRAL, "lw": 0.9, "ls": (0, (4, 3))}
 SYMBOLS = {"d": "d", "depth": "L", "n": "n", "words": "m"}
-LONGEST_NAME = 24  # characters of a name in a title
+LONGEST_NAME = 26  # characters of a name in a title
 CONTEXT_LENGTH = r"context length $n$ (tokens)"
 
 
@@ -116,6 +116,12 @@ def subject(name: object) -> str:
         return whole
     half = (LONGEST_NAME - 1) // 2
     return f"{whole[:half]}…{whole[-half:]}"
+
+
+def headed(name: object, rest: str) -> str:
+    """A title of a name and what is shown of it, on two lines where one would pass its panel."""
+    shown = subject(name).replace("$", r"\$")  # a $ would begin a formula
+    return f"{shown}, {rest}" if len(f"{shown}, {rest}") <= LONGEST_NAME + 6 else f"{shown}\n{rest}"
 
 
 def looks(count: int) -> list[dict[str, Any]]:

@@ -35,9 +35,9 @@ def build_map(
     """A feature map with given or freshly drawn weights, in float64 unless ``dtype`` says else.
 
     ``weights`` by name: ``V1`` (rf), ``V1`` … ``VL`` (drf), ``W`` (raf, relu_raf), ``WQ``,
-    ``WK``, ``WV`` (qkv).  Without weights they are drawn from the stream named by ``seed``: rf
-    and drf need ``n`` and ``d`` (width ``k``, default n·d), the attention maps ``d``.  ``more`` are
-    options that only this map has.
+    ``WK``, ``WV`` (qkv), ``WQ`` and perhaps others (transformer, see its class).  Without weights
+    they are drawn from the stream named by ``seed``: rf and drf need ``n`` and ``d`` (width ``k``,
+    default n·d), the attention maps ``d``.  ``more`` are options that only this map has.
     Raises ``UserError`` for unknown names, missing sizes and options that the map does not have.
 
     >>> import torch

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wordsens.deferred import torch
-from wordsens.maps.attention.view import AttentionView
+from wordsens.maps.attention.view import FEW, AttentionView
 from wordsens.maps.blocks.block import Block
 from wordsens.perturbation import OneTokenView, Pullback
 
@@ -43,10 +43,16 @@ class BlocksView(OneTokenView):
         return self._like(blocks, self.X[index], self.sets)
 
     def precise(self) -> BlocksView:
-        if self.X.dtype == torch.float64:
+        return self._in(torch.float64)
+
+    def coarse(self) -> BlocksView:
+        return self if self.X[0].numel() < FEW else self._in(torch.float32)
+
+    def _in(self, dtype: torch.dtype) -> BlocksView:
+        if self.X.dtype == dtype:
             return self
-        blocks = [block.each(torch.Tensor.double) for block in self.blocks]
-        return self._like(blocks, self.X.double(), self.sets)
+        blocks = [block.each(lambda W: W.to(dtype)) for block in self.blocks]
+        return self._like(blocks, self.X.to(dtype), self.sets)
 
     def _like(self, blocks: list[Block], X: torch.Tensor, sets: torch.Tensor) -> BlocksView:
         made = BlocksView(blocks, X, sets)

@@ -15,20 +15,8 @@ if TYPE_CHECKING:
 
 MODES = ("finetuned", "retrained")
 PARAMETERS = (
-    *(
-        "study",
-        "map",
-        "dataset",
-        "d",
-        "n",
-        "N",
-        "width",
-        "depth",
-        "activation",
-        "heads",
-        "head_dim",
-    ),
-    *("temperature", "attention", "residual", "layer_norm", "mlp"),
+    *("study", "map", "dataset", "d", "n", "N", "width", "depth", "activation", "heads"),
+    *("head_dim", "temperature", "attention", "layer_norm", "mlp"),
 )
 BY_TRIAL = ("sample", "f_x", "f_x_retrained", "condition", "rank", "residual", "duplicates")
 LATER = ("digits", "sup")  # which not every cell has
@@ -57,6 +45,8 @@ def searches_table(paths: Iterable[str | Path]) -> pd.DataFrame:
         need(path, arrays, (*BY_TRIAL, *BY_SEARCH, *BY_SEARCH_LAST, *BY_MODE))
         trials, searches = arrays["loss"].shape
         parameters = {name: attributes[name] for name in PARAMETERS if name in attributes}
+        if "residual" in attributes:  # of connections; a column residual is that of the fit
+            parameters["residual_weight"] = attributes["residual"]
         shared = {"trial": np.repeat(np.arange(trials), searches)}
         known = [*BY_TRIAL, *(name for name in LATER if name in arrays)]
         shared |= {name: np.repeat(arrays[name], searches) for name in known}

@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 
 from wordsens.boolean.optimiser import adam_step
 from wordsens.maps.autograd import AutogradView
-from wordsens.progress import advance
+from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
 from wordsens.search.momentum import follow_kinks
 from wordsens.studies.training.model import Classifiers
@@ -111,15 +111,15 @@ def measured(
     for k in range(ids.shape[1]):
         X = vectors[ids[:, k]]
         places = [int(s.child("word", text=k).generator().integers(ids.shape[2])) for s in streams]
-        # a view changes one position in all its samples: roll each text's word to the front
-        found.append(_sup(fixed, X, places, [s.child("search", text=k) for s in streams]))
-        advance(k + 1, ids.shape[1])
+        with stage(1 / ids.shape[1]):
+            found.append(_sup(fixed, X, places, [s.child("search", text=k) for s in streams]))
     return torch.stack(found, 1)
 
 
 def _sup(
     models: Classifiers, X: torch.Tensor, places: Sequence[int], streams: Sequence[Stream]
 ) -> torch.Tensor:
+    # a view changes one position in all its samples: each text's word is rolled to the front
     turn = torch.stack([torch.arange(X.shape[1]).roll(-place) for place in places])
     back = turn.argsort(1)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SETTING = ["study", "map", "setting", "d", "n", "N"]
+LEGEND = 2.8  # inches that the names of the settings take
 NAMED = {"depth": "L", "temperature": r"\tau"}  # what may tell settings of one map apart
 
 
@@ -33,7 +34,7 @@ def prepare(study: str, table: pd.DataFrame, options: Mapping[str, Any]) -> pd.D
             f"study {study!r} has no word sensitivity; set generalization.{study}.sensitivity: true"
         )
     kept = tradeoff.prepare(study, table, options)
-    parted = "residual" in kept
+    parted = "layer_norm" in kept
     said = [designs.made_of(kept) if parted else style.short(str(kept["map"].iloc[0]))]
     said += [
         f"${symbol} = {kept[column].iloc[0]:g}$"
@@ -58,6 +59,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     numbers["number"] = numbers.groupby("study", sort=False).ngroup() + 1
     looks = dict(zip(maps, style.looks(len(maps)), strict=True))
     drawn, axes = style.panels(len(searches.ROWS), len(limits))
+    drawn.set_figwidth(drawn.get_figwidth() + LEGEND)
     for i, mode in enumerate(searches.ROWS):
         for j, limit in enumerate(limits):
             panel = axes[i, j]

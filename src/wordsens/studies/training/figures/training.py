@@ -36,7 +36,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         grouped = table.groupby(["study", "weight"])
         columns = [*SENSITIVITIES, *ACCURACIES, "flipped"]
         means = grouped[columns].mean()
-        numbers = means.join(grouped[columns].std(), rsuffix="_std").reset_index()
+        numbers = means.join(grouped[columns].std().add_suffix("_std")).reset_index()
         parts.append(numbers.assign(trials=grouped.size().to_numpy()))
         _lines(row[0], numbers, SENSITIVITIES)
         row[0].set_ylim(bottom=0)
