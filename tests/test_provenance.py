@@ -172,6 +172,20 @@ def test_a_figure_depends_on_its_own_kind_alone() -> None:
     assert not [name for name in found if name.endswith((".context_length", ".cell", ".search"))]
 
 
+def test_an_edit_of_a_template_makes_pages_anew(monkeypatch) -> None:
+    table, cell = "wordsens.studies.explanation.table", "wordsens.studies.explanation.cell"
+    before = provenance.fingerprint(table), provenance.fingerprint(cell)
+    whole = Path.read_bytes
+
+    def edited(path: Path) -> bytes:
+        return whole(path) + b" " * (path.suffix == ".css")
+
+    monkeypatch.setattr(Path, "read_bytes", edited)
+    after = provenance.fingerprint(table), provenance.fingerprint(cell)
+    assert after[0] != before[0]
+    assert after[1] == before[1], "a cell shows nothing"
+
+
 def test_fast_and_imports_nothing() -> None:
     code = (
         "import sys; from wordsens.provenance import fingerprint; before = set(sys.modules);"

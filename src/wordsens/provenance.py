@@ -32,7 +32,8 @@ def fingerprint(
     Imports are followed wherever they stand, inside functions too, except under TYPE_CHECKING.
     A string such as "wordsens.maps.raf" counts as an import of that module and one ending in a
     dot ("wordsens.maps.") as an import of all below it, which covers registries that import by
-    name.  Modules ``WITHOUT_EFFECT`` on any result and declarations of studies are left out.
+    name.  Modules ``WITHOUT_EFFECT`` on any result and declarations of studies are left out;
+    templates beside a page.py count.
 
     With ``map``, code that uses the registry of maps uses that map alone: the modules of the
     others count only where they are imported by their own names.  With ``map=""`` it uses none, as
@@ -47,6 +48,8 @@ def fingerprint(
     digest = hashlib.sha256()
     for label, path in sorted(_closure(entries, map, extra).items()):
         digest.update(f"{label}\0{_read(path)[0]}\0".encode())
+        for file in _templates(path):
+            digest.update(f"{file.name}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -86,6 +89,11 @@ def _closure(
         for imported in imports:
             waiting += _files(imported)
     return found
+
+
+def _templates(path: Path) -> list[Path]:
+    """What a module page.py renders: the files in the folder templates beside it."""
+    return sorted(path.parent.glob("templates/*")) if path.name == "page.py" else []
 
 
 def _declares(name: str) -> bool:
