@@ -1,12 +1,14 @@
 """How far found values are from a search thirty times as long: ``make audit``.
 
-    python -m benchmarks.audit --preset small|full [--only MAP] [--encoder FOLDER --texts H5]
+    python -m benchmarks.audit --preset small|full [--only MAP] [--resume]
+                               [--encoder FOLDER --texts H5]
 
 For every map, draws at several sizes; half of them have words that share a mean.  All draws of a
 size are one batch.  The reference is the best of the default search and of one with ten times the
-starts and three times the steps.  With an encoder's folder and embeddings made of its texts, the
-layers of the encoder are audited too, trained and random.  ``audit.csv`` and ``audit.md`` are
-written after every line.
+starts and three times the steps.  Losses are compared with a search ten times as long, jointly and
+singly, and with the published descent.  With an encoder's folder and embeddings made of its texts,
+the layers of the encoder are audited too, trained and random.  ``audit.csv`` and ``audit.md`` are
+written after every line; with ``--resume`` the lines of that table are kept.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize
 
+from benchmarks.audit_losses import audited_losses
 from wordsens.maps import MapOptions, map_class
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import summarise
@@ -36,21 +39,26 @@ MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
 WORDS = (5, 10, 40, 100)
 DIMENSIONS = (8, 32, 128)
 LAYERS = [1, 3, 6]
+TRAINED = ("raf", "qkv", "relu_raf", "rf")  # maps whose losses are searched
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Draws at every size, sizes with n·d up to ``largest``, windows of a text for layers."""
+    """Draws at every size, sizes with n·d up to ``largest``, windows of a text for layers.
+
+    ``trials`` of every size for losses.
+    """
 
     draws: int
+    trials: int
     largest: int
     lengths: tuple[int, ...]
     windows: int
 
 
 PRESETS = {
-    "small": Preset(4, 1300, (10,), 1),
-    "full": Preset(24, 100 * 128, (10, 25, 50, 128), 6),
+    "small": Preset(4, 2, 1300, (10,), 1),
+    "full": Preset(24, 8, 100 * 128, (10, 25, 50, 128), 6),
 }
 
 
@@ -151,6 +159,15 @@ def audited_layers(folder: Path, texts: Path, weights: str, preset: Preset) -> L
     return Line.of(f"layers, {weights}", np.concatenate(short), float("nan"), seconds)
 
 
+def lines_of_losses(name: str, preset: Preset) -> Iterator[Line]:
+    above, published, evaluations, seconds = audited_losses(
+        name, MAPS[name], preset.trials, preset.largest
+    )
+    cost = (evaluations * above.shape[1], seconds * above.shape[1])  # of a trial, not of a value
+    yield Line.of(f"losses, {name}", above.ravel(), *cost)
+    yield Line.of(f"losses, {name}, above the published", published.ravel(), *cost)
+
+
 def markdown(lines: Sequence[Line], preset: str) -> str:
     head = f"# Found values against a search thirty times as long, preset {preset}\n\n"
     rows = ["| what | draws | mean | within 1 % | worst | evaluations | core seconds |"]
@@ -166,12 +183,30 @@ def markdown(lines: Sequence[Line], preset: str) -> str:
 
 def lines(options: argparse.Namespace) -> Iterator[Line]:
     preset = PRESETS[options.preset]
+    done = {line.what for line in kept(options)}
+    yield from kept(options)
     for name in MAPS:
-        if options.only in name:
+        if options.only in name and name not in done:
             yield audited_map(name, preset)
+    for name in TRAINED:
+        if options.only in f"losses, {name}" and f"losses, {name}" not in done:
+            yield from lines_of_losses(name, preset)
     if options.encoder and options.texts and options.only in "layers":
         for weights in ("pretrained", "random"):
             yield audited_layers(options.encoder, options.texts, weights, preset)
+
+
+def kept(options: argparse.Namespace) -> list[Line]:
+    """The lines of the table that is there, where it goes on."""
+    path = options.folder / "audit.csv"
+    if not options.resume or not path.exists():
+        return []
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        Line(row.pop("what"), int(row.pop("draws")), **{k: float(v) for k, v in row.items()})
+        for row in rows
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -181,6 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoder", type=Path, help="folder of an encoder, for its layers")
     parser.add_argument("--texts", type=Path, help="embeddings made of that encoder's texts")
     parser.add_argument("--folder", type=Path, default=HERE, help="where the tables are written")
+    parser.add_argument("--resume", action="store_true", help="keep the lines of the last table")
     options = parser.parse_args(arguments)
     done: list[Line] = []
     for line in lines(options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -231,3 +232,95 @@ def test_scores_that_overflow_are_said_to() -> None:
     map = wordsens.build_map("raf", weights={"W": 1e308 * torch.eye(d, dtype=torch.float64)})
     with pytest.raises(UserError, match="scores of this map overflow"):
         wordsens.word_sensitivity(map, 1e3 * sample())
+
+
+# Numbers as they were given
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda X: X.tolist(),
+        lambda X: X.numpy()[::-1][::-1],
+        lambda X: X.numpy()[::-1].copy()[::-1],
+        lambda X: X.numpy().astype(">f8"),
+        lambda X: X.numpy().astype(np.longdouble),
+        lambda X: X.numpy().astype(object),
+        lambda X: pd.DataFrame(X.numpy()),
+        lambda X: np.ma.masked_array(X.numpy(), mask=np.zeros(X.shape, dtype=bool)),
+    ],
+)
+def test_numbers_keep_their_digits(kind) -> None:
+    """Lists of Python's numbers are float64, and arrays may lie in memory as they like."""
+    map, X = build(), sample()
+    assert torch.equal(map.features(map.cast(kind(X))), map.features(X))
+    assert wordsens.fit(map, kind(X)[None] if isinstance(kind(X), np.ndarray) else X[None], [0.1])
+
+
+def test_an_array_that_may_not_be_written_gives_no_warning(recwarn) -> None:
+    given = sample().numpy().copy()
+    given.setflags(write=False)
+    build().cast(given)
+    assert not recwarn.list
+
+
+TOO_FAR = [
+    (lambda: build().cast(np.ma.masked_array(sample().numpy(), mask=True)), "X has masked entries"),
+    (lambda: wordsens.word_sensitivity(build(), sample(), reach=1e300), "reach = 1e.300 must be"),
+    (
+        lambda: wordsens.vocabulary_sensitivity(build(), sample(), sample(), reach=1e200),
+        "reach = 1e.200 must be",
+    ),
+    (
+        lambda: wordsens.word_sensitivity(build("rf"), 1e200 * sample()),
+        "X has entries up to .* scale it",
+    ),
+    (
+        lambda: wordsens.word_sensitivity(build("rf"), 1e-200 * sample()),
+        "X has entries up to .* scale it",
+    ),
+    (
+        lambda: wordsens.word_sensitivity(build("rf", dtype=torch.float32), 1e25 * sample()),
+        "X has entries up to .* no float32 numbers",
+    ),
+    (
+        lambda: wordsens.vocabulary_sensitivity(build(), sample(), 1e200 * sample()),
+        "vocabulary has entries up to .* scale it",
+    ),
+    (
+        lambda: wordsens.vocabulary_sensitivity(build(), sample(), lambda i: sample()[: i + 1]),
+        "vocabulary gives 2 words at position 1 and 1 before",
+    ),
+    (lambda: wordsens.fit(build(), sample(2), [1e308, -1e308]), "Y has entries up to .* scale it"),
+    (lambda: wordsens.fit(build(), sample(4), [[1, -1], [1, -1]]), r"Y has shape \(2, 2\)"),
+    (lambda: wordsens.large_width_limit(10**12), "beyond what can be computed"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), TOO_FAR)
+def test_what_has_no_value_in_floating_point_is_one_line(call, says: str) -> None:
+    with pytest.raises(UserError, match=says) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_the_limit_keeps_its_digits_up_to_the_longest_text() -> None:
+    for activation in ("relu", "tanh"):
+        near, far = (wordsens.large_width_limit(n, activation=activation) for n in (10**7, 10**9))
+        assert far * 10 == pytest.approx(near, rel=1e-4)
+
+
+def test_digits_count_what_a_distant_beginning_loses() -> None:
+    """θ_0 of 10¹⁴ leaves predictions two digits or none, whatever K's condition is."""
+    X, Y = sample(3), torch.tensor([1.0, -1, 1])
+    near = wordsens.fit(build(), X, Y)
+    far = wordsens.fit(build(), X, Y, theta0=torch.full((n * d,), 1e14))
+    error = float((far.predict(X) - Y).abs().max())
+    assert near.digits >= 13
+    assert 1e-3 < error <= 10.0**-far.digits
+    assert far.residual == pytest.approx(error, rel=0.5)
+
+
+def test_no_features_no_loss() -> None:
+    map = wordsens.build_map("relu_raf", weights={"W": torch.zeros(d, d)})
+    assert np.isnan(wordsens.fit(map, sample(3), [1, -1, 1]).search(sample(), 1, starts=2).loss)

@@ -142,6 +142,14 @@ def test_the_default_texts_have_a_classifier_and_ones_own_do_not(folder: Path) -
     assert "results/classifiers/own_bert_classifier.json" in page.inputs(found, {}).values()
 
 
+def test_lengths_are_checked_early_once_an_encoder_is_fetched(folder: Path) -> None:
+    name = next(iter(DEFAULT["encoders"]))
+    loaded(encoder=name, texts="mine.txt", report={"n": [65]})
+    shutil.copytree(folder / "bert", folder / "results" / "assets" / "encoders" / name)
+    lines = mistakes(encoder=name, texts="mine.txt", report={"n": [65]})
+    assert any("report.n: is 65" in line and "positions for 64" in line for line in lines), lines
+
+
 def test_a_name_on_the_hub_needs_its_commit(folder: Path) -> None:
     commit = "0123456789abcdef" * 2 + "01234567"
     found = loaded(encoder=f"owner/model@{commit}", texts="mine.txt")

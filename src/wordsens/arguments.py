@@ -10,14 +10,23 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from wordsens.deferred import torch
 from wordsens.errors import UserError, whole_number
 
 
 def real_tensor(name: str, value: Any, *, finite: bool = True, graph: bool = False) -> torch.Tensor:
-    """``value`` as a dense real tensor, detached unless ``graph``; else a UserError names it."""
+    """``value`` as a dense real tensor, detached unless ``graph``; else a UserError names it.
+
+    Lists of Python's numbers and arrays of any layout keep all their digits.
+    """
     try:
-        tensor = torch.as_tensor(value)
+        tensor = torch.as_tensor(_plain(name, value))
+        if tensor.dtype == torch.get_default_dtype() and not hasattr(value, "dtype"):
+            tensor = torch.as_tensor(value, dtype=torch.float64)
+    except UserError:
+        raise
     except (TypeError, ValueError, RuntimeError, IndexError, OverflowError, KeyError) as error:
         raise UserError(f"{name} is no array of numbers: {error}") from None
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
@@ -28,6 +37,38 @@ def real_tensor(name: str, value: Any, *, finite: bool = True, graph: bool = Fal
     if finite and not tensor.isfinite().all():
         raise UserError(f"{name} holds nan or inf; look for them in what it was made from")
     return tensor
+
+
+def _plain(name: str, value: Any) -> Any:
+    """What torch takes as it is: arrays of its own types, writable, in order; else the value."""
+    if isinstance(value, torch.Tensor) or not hasattr(value, "__array__"):
+        return value
+    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
+        raise UserError(f"{name} has masked entries, which are no numbers; fill or drop them")
+    array = np.asarray(value)
+    if (array.dtype.kind == "f" and array.dtype.itemsize > 8) or array.dtype.kind == "O":
+        return array.astype(np.float64)
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
+
+
+def check_powers(name: str, tensor: torch.Tensor) -> None:
+    """``UserError`` where squares of squares of a tensor's entries overflow, or are all zero."""
+    limits = torch.finfo(tensor.dtype)
+    largest = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+    if largest and not limits.tiny**0.25 < largest < limits.max**0.25:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise UserError(
+            f"{name} has entries up to {largest:.3g}, powers of which are no {kind} "
+            "numbers; scale it"
+        )
+
+
+def positive_number(name: str, value: Any, most: float = 1e15) -> float:
+    """``value`` as a float above 0 and up to ``most``, the squares of which are numbers."""
+    number = real_number(name, value)
+    if not 0 < number <= most:
+        raise UserError(f"{name} = {value} must be a positive number, at most {most:g}")
+    return number
 
 
 def real_number(name: str, value: Any) -> float:

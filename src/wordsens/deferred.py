@@ -24,7 +24,9 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
-            return getattr(import_module(self._name), attribute)
+            found = getattr(import_module(self._name), attribute)
+            vars(self)[attribute] = found  # innermost loops ask a thousand times a search
+            return found
 
     torch = _Deferred("torch")
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.arguments import real_number, real_tensor, several, single
+from wordsens.arguments import check_powers, real_number, real_tensor, several, single
 from wordsens.errors import UserError, whole_number
 from wordsens.gram import float64_columns, gram
 from wordsens.maps.base import FeatureMap, position_sets
@@ -57,6 +57,12 @@ class LeastSquares:
         self.Phi = Phi
         self.noise = torch.finfo(Phi.dtype).eps
         K = gram(Phi)
+        sizes = K.diagonal()[K.diagonal() != 0]
+        if len(sizes) and not (sizes.min() > 1e-250 and sizes.max() < 1e250):
+            raise UserError(
+                f"samples have features of length {float(sizes.min()) ** 0.5:.3g} to "
+                f"{float(sizes.max()) ** 0.5:.3g}, powers of which are no numbers; scale X"
+            )
         self.factor = GramFactor(K, self.noise)
         self.condition, self.rank = self.factor.condition, self.factor.rank
         self.cutoff = self.factor.cutoff
@@ -66,13 +72,15 @@ class LeastSquares:
         target = Y if theta0 is None else Y - self.times(theta0)
         alpha = self.factor.solve(target)
         self.theta = self.transposed(alpha)
-        lost = self.noise * (K.diagonal().max() ** 0.5 * self.theta.norm()).item()
-        lost += torch.finfo(torch.float64).eps * self.factor.top * alpha.norm().item()
-        scale = target.abs().max().item()
-        self.digits = max(0, math.floor(-math.log10(lost / scale))) if lost and scale else 15
         if theta0 is not None:
             self.theta = self.theta + theta0
-        self.residual = (K @ alpha - target).abs().max().item()  # Φθ* − Y
+        lost = self.noise * (K.diagonal().max() ** 0.5 * self.theta.norm()).item()
+        lost += torch.finfo(torch.float64).eps * self.factor.top * alpha.norm().item()
+        scale = Y.abs().max().item() or target.abs().max().item()
+        share = max(lost / scale if scale else 0.0, 1e-15)
+        self.digits = math.floor(-math.log10(share)) if share < 1 else 0
+        fitted = K @ alpha - target if theta0 is None else self.times(self.theta) - Y
+        self.residual = fitted.abs().max().item()  # Φθ* − Y
 
     def times(self, vector: torch.Tensor) -> torch.Tensor:
         """Φ vector (N,), for a vector (p,)."""
@@ -255,7 +263,7 @@ class Model:
             SearchResult(
                 **{name: value[0, j].item() for name, value in vars(quantities).items()},
                 delta=delta,
-                loss=found.value[0, j].item(),
+                loss=_found(found.value[0, j].item()),
                 start=found.start[0][j],
                 steps=found.steps,
                 about=self._about(sample, *goals[j]),
@@ -274,6 +282,11 @@ class Model:
             raise UserError(f"x has shape {tuple(sample.shape)}; one sample is (n, d)")
         y = real_number("y", y)
         return self.solution.around(self.map.rows(sample[None])[0], y)
+
+
+def _found(loss: float) -> float:
+    """A loss; NaN where no Δ has one, as without features."""
+    return loss if math.isfinite(loss) else math.nan
 
 
 def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
@@ -300,7 +313,11 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
         )
     if map.batch is not None:
         raise UserError(f"fit takes one map, not a batch of {map.batch} draws; see build_map")
-    labels = real_tensor("Y", Y).to(dtype=torch.float64, device=map.device).flatten()
+    given = real_tensor("Y", Y)
+    if given.ndim > 2 or (given.ndim == 2 and given.shape[1] != 1):
+        raise UserError(f"Y has shape {tuple(given.shape)}; labels are (N,), one for each sample")
+    check_powers("Y", given.double())
+    labels = given.to(dtype=torch.float64, device=map.device).flatten()
     if len(labels) != len(X):
         raise UserError(f"Y has {len(labels)} labels for {len(X)} samples; give one each")
     Phi = map.rows(X)

@@ -23,6 +23,7 @@ from wordsens.activations import activation as activation_by_name
 from wordsens.activations import he_scale
 from wordsens.errors import UserError, whole_number
 
+LONGEST = 10**9  # beyond it the limit is a difference of numbers that are equal to rounding
 NODES = 120  # Gauss–Hermite nodes per dimension, for activations without a closed form
 
 
@@ -37,6 +38,11 @@ def large_width_limit(
     n, words = whole_number("n", n), whole_number("words", words)
     if words > n:
         raise UserError(f"words = {words} must lie between 1 and n = {n}")
+    if n > LONGEST * words:
+        raise UserError(
+            f"n = {n} is beyond what can be computed; allowed: up to {LONGEST * words}, from where "
+            "on the limit falls as 1/√n"
+        )
     if depth is not None:
         whole_number("depth", depth)
     activation_by_name(activation)

@@ -86,6 +86,9 @@ def test_numbers_as_labels(tmp_path: Path, labels: dict) -> None:
     rows = [{"review": "x", "verdict": 1}, {"review": "y", "verdict": 0.0}]
     texts, _ = make(tmp_path, "a.jsonl", jsonl_bytes(rows), labels=labels)
     assert [text["label"] for text in texts] == [1, -1]
+    rows = [{"review": "x", "verdict": "1.0"}, {"review": "y", "verdict": "0"}]
+    texts, _ = make(tmp_path, "b.csv", csv_bytes(rows), labels=labels)
+    assert [text["label"] for text in texts] == [1, -1], "whole numbers as pandas writes them"
 
 
 def test_labels_without_a_meaning_must_be_signs(tmp_path: Path) -> None:

@@ -212,3 +212,48 @@ def test_what_may_not_be_read_is_one_line(tiny_bert, part) -> None:
             assert "\n" not in str(caught.value)
         finally:
             os.seteuid(0)
+
+
+def test_special_tokens_around_a_text_in_any_script(tiny_bert, tmp_path) -> None:
+    """A tokenizer that knows no letter a drops it; its special tokens stand around others."""
+    from tokenizers import Tokenizer, models, processors
+    from transformers import PreTrainedTokenizerFast
+
+    shutil.copytree(tiny_bert, tmp_path / "m")
+    words = ["[PAD]", "[CLS]", "[SEP]", *"абвг", "аб"]
+    bpe = models.BPE(vocab={word: at for at, word in enumerate(words)}, merges=[("а", "б")])
+    tokenizer = Tokenizer(bpe)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(tmp_path / "m")
+    encoder = Encoder.open(tmp_path / "m")
+    assert encoder.tokenize(["a"]) == [[]]
+    assert encoder.special_tokens() == ([1], [2])
+
+
+def test_what_a_tokenizer_cannot_read_is_one_line(tiny_bert, tmp_path) -> None:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    shutil.copytree(tiny_bert, tmp_path / "m")
+    bare = Tokenizer(models.WordLevel({"one": 0, "[PAD]": 1}))
+    PreTrainedTokenizerFast(tokenizer_object=bare, pad_token="[PAD]").save_pretrained(
+        tmp_path / "m"
+    )
+    with pytest.raises(UserError, match=r"encoders\.x: its tokenizer cannot read the text"):
+        Encoder.open(tmp_path / "m", "encoders.x").tokenize(["two"])
+
+
+def test_layers_of_a_text_by_any_whole_number(tiny_bert) -> None:
+    import numpy as np
+
+    import wordsens
+
+    one = wordsens.embed("w1 w2", tiny_bert, layer=1)
+    assert torch.equal(wordsens.embed("w1 w2", tiny_bert, layer=np.int64(1)), one)
+    for wrong in (True, 1.5, "first", -1):
+        with pytest.raises(UserError, match="layer = "):
+            wordsens.embed("w1 w2", tiny_bert, layer=wrong)

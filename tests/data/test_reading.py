@@ -199,6 +199,19 @@ def test_rows_of_texts_without_labels_ask_for_no_label(tmp_path: Path) -> None:
     assert "label" not in str(caught.value)
 
 
+def test_columns_by_their_bare_names_each_once(tmp_path: Path) -> None:
+    assert rows(tmp_path, "a.csv", b"text, label\na,1\n") == [{"text": "a", "label": "1"}]
+    line = says(tmp_path, "b.csv", b"text,label,text\na,1,b\n")
+    assert "two columns are called text; rename one" in line
+
+
+def test_lines_as_old_macs_end_them(tmp_path: Path) -> None:
+    """Not one text of the whole file."""
+    expected = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
+    assert rows(tmp_path, "a.txt", b"one\rtwo\r\nthree\r") == expected
+    assert rows(tmp_path, "b.txt", b"one\r\ntwo\r\nthree\r\n") == expected
+
+
 @pytest.mark.parametrize("ending", ["txt", "md", "rst", "py", "py.gz"])
 def test_prose_and_code_are_a_text_a_line(tmp_path: Path, ending: str) -> None:
     content = b"def one(x):\n    return x\n"

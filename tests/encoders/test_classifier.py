@@ -75,7 +75,7 @@ def test_logits_are_those_of_the_mean_state(encoder, trained) -> None:
 
 def test_the_words_that_flip_its_verdict_recomputed_by_transformers(encoder, trained) -> None:
     found = wordsens.explain(
-        encoder, "w3 w1 w21 w5", classifier=trained, words="all", effort="quick"
+        encoder, "w3 w1 w21 w5", classifier=trained, candidates="all", effort="quick"
     )
     assert found.kind == "classes"
     assert set(found.sup) == {"layer 3", "output"}
@@ -111,7 +111,7 @@ def test_a_decoders_states_before_the_word_count_in_the_mean(tiny_bert: Path) ->
     decoder = Encoder.of(random_model("llama"), Encoder.open(tiny_bert).tokenizer)
     own = train_classifier(decoder, *texts())
     found = wordsens.explain(
-        decoder, "w3 w1 w21 w5", classifier=own, words=["w8"], delta=False, positions=[2]
+        decoder, "w3 w1 w21 w5", classifier=own, candidates=["w8"], delta=False, positions=[2]
     )
     with torch.no_grad():
         mean = decoder.blocks().model(input_ids=torch.tensor([[2, 7, 5, 12, 9, 3]]))[0][0].mean(0)

@@ -139,6 +139,7 @@ def test_an_encoder_has_layers_only(tiny_bert: Path) -> None:
     found = wordsens.explain(Encoder.open(tiny_bert), TEXT, effort="quick", positions=[1, 4])
     assert found.targets == ["layer 0", "layer 1", "layer 2", "layer 3"]
     assert found.verdict is None
+    assert repr(found) == "Explanation(2 words, 3 layers)"
     assert found.flips().empty
     assert set(found.to_dataframe()["position"]) == {1, 4}
     assert not set(found.named.values()) & {"[CLS]", "[SEP]", "[PAD]", "[UNK]"}
@@ -192,3 +193,12 @@ def test_a_figure_has_a_bar_for_every_word_as_it_is_written(explained: Explanati
     assert shown[-1] == odd.pieces[odd.positions[-1]]
     axes.figure.canvas.draw()  # a formula out of place would raise
     assert odd.plot(axes=axes) is axes
+
+
+def test_a_regression_has_layers_only(tmp_path: Path, tiny_bert: Path) -> None:
+    """One number is no verdict."""
+    with_head("bert", "AutoModelForSequenceClassification", num_labels=1).save_pretrained(tmp_path)
+    shutil.copy(tiny_bert / "tokenizer.json", tmp_path)
+    found = wordsens.explain(tmp_path, "w1 w2", effort="quick", delta=False, candidates=[5, 6, 7])
+    assert found.labels == []
+    assert found.logits is None

@@ -48,7 +48,7 @@ def several(tiny_bert: Path) -> Explanations:
         found = wordsens.explain(
             tiny_bert,
             [*texts, " ".join(["w1 w2"] * 70)],
-            words=["w20", "w21"],
+            candidates=["w20", "w21"],
             positions=[0, 1],
             effort="quick",
             delta=False,
@@ -60,7 +60,9 @@ def several(tiny_bert: Path) -> Explanations:
 def test_every_text_and_window_is_explained_by_itself(several, tiny_bert: Path) -> None:
     assert [len(each) for each in several.texts] == [1, 1, 1, 1], "positions 0 and 1 alone"
     assert [each.tokens for each in several] == [7, 2, 2, 140]
-    alone = wordsens.explain(tiny_bert, "w8 w9", words=["w20", "w21"], effort="quick", delta=False)
+    alone = wordsens.explain(
+        tiny_bert, "w8 w9", candidates=["w20", "w21"], effort="quick", delta=False
+    )
     for one, other in zip(several[1].replaced, alone.replaced, strict=True):
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
@@ -70,7 +72,7 @@ def test_every_text_and_window_is_explained_by_itself(several, tiny_bert: Path) 
 
 
 def test_windows_count_positions_of_the_whole_text(tiny_bert: Path) -> None:
-    options = {"words": ["w20", "w21"], "effort": "quick", "delta": False, "tokens": 3}
+    options = {"candidates": ["w20", "w21"], "effort": "quick", "delta": False, "tokens": 3}
     found = wordsens.explain(tiny_bert, "w1 w2 w3 w4 w5 w6 w7", positions=[1, 6], **options)
     assert repr(found) == "Explanations(1 texts, 2 windows)"
     assert [(each.start, each.positions, len(each.pieces)) for each in found] == [
@@ -102,7 +104,9 @@ def test_what_a_cell_keeps_gives_the_same_page(auto: str, tiny_bert: Path) -> No
     """All numbers of the page and the tables survive, and nothing but them is kept."""
     tokenizer = Encoder.open(tiny_bert).tokenizer
     family = "gpt2" if "Causal" in auto else "bert"
-    explainer = Explainer(with_head(family, auto), tokenizer=tokenizer, words="all", effort="quick")
+    explainer = Explainer(
+        with_head(family, auto), tokenizer=tokenizer, candidates="all", effort="quick"
+    )
     ids = explainer.tokens("w5 w26 w13 w1")
     whole = explainer.explain(ids, slice(0, 4), range(4))
     kept = compact(whole)
@@ -126,7 +130,7 @@ def test_room_is_what_special_tokens_leave(tiny_bert: Path, tiny_chat: Path) -> 
 
 
 def test_the_vocabulary_of_next_tokens_is_never_held_for_all_positions(tiny_chat: Path) -> None:
-    found = wordsens.explain(tiny_chat, [10, 20, 30], words="all", effort="quick", delta=False)
+    found = wordsens.explain(tiny_chat, [10, 20, 30], candidates="all", effort="quick", delta=False)
     shapes = {name: values.shape for name, values in found.replaced[0].items()}
     assert all(shape[0] == shapes["word"][0] for shape in shapes.values())
     assert {len(shape) for name, shape in shapes.items() if name != "change"} == {1}

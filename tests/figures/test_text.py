@@ -137,3 +137,18 @@ def test_lines_of_several_points_are_left_alone() -> None:
     plt.close(figure)
     assert line.get_marker() == "None"
     assert dot.get_marker() == "_"
+
+
+@pytest.mark.parametrize(
+    "name", ["minilm", "own_SmolLM2_135M_Instruct_Q4_1_ggu_14493a4e", "a$b$" * 9]
+)
+def test_a_title_stays_within_its_panel(name: str) -> None:
+    _, axes = style.panels(1, 2)
+    for panel in axes[0]:
+        panel.set_title(style.headed(name, "pretrained weights"))
+    drawn = axes[0, 0].figure
+    drawn.draw_without_rendering()
+    boxes = [panel.title.get_window_extent() for panel in axes[0]]
+    assert boxes[0].x1 < boxes[1].x0
+    assert boxes[0].x0 >= 0
+    plt.close(drawn)

@@ -17,6 +17,7 @@ from tests.figures.drawing import draw
 from wordsens.errors import UserError
 from wordsens.studies.attention.figures import attention
 from wordsens.studies.attraction.figures import attraction
+from wordsens.studies.explanation.figures import explanation
 from wordsens.studies.layers.figures import layers, tasks
 
 
@@ -125,6 +126,73 @@ def test_attraction_shows_mean_and_band_of_the_noise(tmp_path: Path) -> None:
     draw("attraction", {"x": attraction_table()}, {}, tmp_path / "figure")
 
 
+def test_a_model_without_attracting_directions_has_the_panels_that_there_are(
+    tmp_path: Path,
+) -> None:
+    whole = attraction_table()
+    noise = whole[whole["perturbation"].isin(["noise", "none"])]
+    figure, _ = attraction.figure({"x": noise})
+    assert len(figure.axes[0].lines) == 1, "the noise alone"
+    assert [axes.get_title() for axes in figure.axes[1:2]] == ["unchanged: 0.250 to the word"]
+    plt.close(figure)
+    without_scores = noise[noise["quantity"] == "relative_change"]
+    figure, _ = attraction.figure({"x": without_scores, "y": whole})
+    assert [axes.axison for axes in figure.axes[:8]] == [True, *[False] * 3, *[True] * 4]
+    plt.close(figure)
+    draw("attraction", {"x": noise}, {}, tmp_path / "figure")
+
+
+def by_position() -> pd.DataFrame:
+    table = layers_table(2).loc[lambda table: table["n"] == 8]
+    parts = [table.assign(position_tried=i, sup_at_position=table["sup"] / (1 + i)) for i in (0, 5)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_layers_against_the_position_of_the_word(tmp_path: Path) -> None:
+    *_, csv = draw("layer_positions", {"x": by_position()}, {}, tmp_path / "figure")
+    drawn = pd.read_csv(csv).set_index(["layer", "position_tried"])["mean"]
+    own = by_position().query("weights == 'pretrained'")
+    expected = own.groupby(["layer", "position_tried"])["sup_at_position"].mean()
+    np.testing.assert_allclose(drawn, expected, rtol=1e-12)
+    # Several positions are no further trials of the figure against n.
+    _, numbers = layers.figure({"x": by_position()})
+    assert (numbers["trials"] == 4).all()
+    plt.close("all")
+
+
+def explanation_table(texts: int = 2, words: int = 50) -> pd.DataFrame:
+    rows = [
+        {"text": text, "position": i, "piece": f"$w_{i}$", "target": target, "change": change}
+        for text in range(texts)
+        for i in range(words)
+        for target, change in (
+            ("layer 0", 9.0),
+            ("layer 1", 0.1 * i),
+            ("layer 10", 0.2),
+            ("output", 3.0 + i),
+        )
+    ]
+    known = {"study": "x", "encoder": "tiny", "window": 0, "by": "real word", "rank": 1, "new": "a"}
+    return pd.DataFrame(rows).assign(**known)
+
+
+def test_explanations_have_a_row_per_layer_and_a_column_per_word(tmp_path: Path) -> None:
+    figure, numbers = explanation.figure({"x": explanation_table()})
+    panels = figure.axes[:2]
+    assert [axes.get_title() for axes in panels] == ["tiny, text 1", "tiny, text 2"]
+    shown = panels[0].collections[0].get_array()
+    assert shown.shape == (3, explanation.WORDS), "layers 1 and 10, and the output above"
+    np.testing.assert_allclose(shown[0], 0.1 * np.arange(explanation.WORDS))
+    np.testing.assert_allclose(shown[1], 0.2)
+    assert {axes.collections[0].get_clim() for axes in panels} == {(0, shown[0].max())}
+    assert shown[2].max() == pytest.approx(shown[0].max()), "a scale of its own"
+    labels = [text.get_text() for text in panels[0].get_yticklabels()]
+    assert labels == ["1", "10", f"output (to {3.0 + explanation.WORDS - 1:.2f})"]
+    assert set(numbers["target"]) == {"layer 1", "layer 10", "output"}
+    plt.close(figure)
+    draw("explanation", {"x": explanation_table(5, 2)}, {}, tmp_path / "figure")
+
+
 def test_prompts_are_a_readable_table(tmp_path: Path) -> None:
     rows = {
         "prompt": ["a $5_ film, not $6", "b"],
@@ -137,7 +205,9 @@ def test_prompts_are_a_readable_table(tmp_path: Path) -> None:
     assert pd.read_csv(csv)["difference"].tolist() == [1.0, -2.0]
 
 
-@pytest.mark.parametrize("kind", ["layers", "attention", "attraction", "prompts"])
+@pytest.mark.parametrize(
+    "kind", ["layers", "layer_positions", "attention", "attraction", "prompts", "explanation"]
+)
 def test_mistakes_are_one_line(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'x': column '\w+' is missing; make it anew"):
         draw(kind, {"x": pd.DataFrame({"a": [1]})}, {}, tmp_path / "figure")

@@ -98,6 +98,8 @@ def test_attention_has_no_width(texts):
         ({"activation": (lambda a: a.sum(), torch.cos)}, "activation"),
         ({"y": [1.0, -1.0]}, "2 labels for 6 samples"),
         ({"X": torch.full((6, 30), torch.inf)}, "X holds nan or inf"),
+        ({"X": torch.full((6, 30), 1e30).double() ** 5}, "X has entries up to 1e.150"),
+        ({"X": torch.full((6, 30), 1e-30).double() ** 5}, "X has entries up to 1e-150"),
         ({"X": torch.ones(6)}, "allowed are"),
         ({"x": torch.ones(29)}, "x has shape"),
         ({"x": "text"}, "x is no array"),

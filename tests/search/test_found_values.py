@@ -137,6 +137,20 @@ def test_two_scalar_words_where_annealing_led_to_nothing():
     assert found.sup >= value.max().sqrt().item() / map.features([[-1.0], [-1.0]]).norm() * 0.9999
 
 
+def test_relu_attention_is_refined_along_its_ridges():
+    """Values of 100 words, d = 128, near the best that 240 starts with long refinement found."""
+    n, d, best = 100, 128, torch.tensor([0.771, 0.7023, 0.7073, 0.7951])
+    streams = [Stream(0, "audit", map="relu_raf", n=n, d=d, t=t) for t in (0, 2, 4, 6)]
+    X = torch.stack([s.child("X").normal(n, d, dtype=torch.float64) for s in streams])
+    X = (X / X.norm(dim=-1, keepdim=True) * d**0.5).float()
+    cls, sets = map_class("relu_raf"), torch.tensor([[0]])
+    view = cls.draw_view(X, sets, [s.child("map") for s in streams])
+    suprema = search(cls, view, sets, streams, cls.effort_for(n, d), n)
+    found = summarise([suprema], sets, single=False).sup
+    assert (found > 0.985 * best).all()
+    assert found.mean() > 0.99 * best.mean()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_maxima_inside_the_ball_are_found(seed):
     """d = 1: every Δ in [−1, 1] on a grid; attention with large weights, and gelu networks."""

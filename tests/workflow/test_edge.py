@@ -57,6 +57,26 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("written", "number"), [("010", 8), ("1:30", 90), ("-007", -7)])
+def test_numbers_that_are_not_what_they_look_like(tmp_path: Path, written, number) -> None:
+    from wordsens.config.surprises import surprises
+
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"seed: 1\nn: [10, {written}]\nname: '{written}'\nzero: 0\nlong: 1_000\n")
+    says = f"line 2: {written} is {number} in YAML; write that, or quote what is a text"
+    assert list(surprises(file)) == [says]
+
+
+def test_labels_that_are_truth_values_in_yaml(tmp_path: Path) -> None:
+    from wordsens.config.surprises import surprises
+
+    file = tmp_path / "mine.yaml"
+    file.write_text('labels: {yes: 1, "no": -1}\nn: 3\n')
+    assert list(surprises(file)) == [
+        'line 1: the key yes is a truth value in YAML and no text; write "yes"'
+    ]
+
+
 def test_braces_and_home_in_paths(tmp_path: Path) -> None:
     """And an ending in capitals."""
     home = tmp_path / "home"

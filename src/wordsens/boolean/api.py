@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from wordsens.arguments import real_tensor
 from wordsens.boolean import tables
 from wordsens.boolean.languages import language
 from wordsens.boolean.profile import Profile
@@ -108,7 +109,7 @@ def _needed(N: int | None, name: str) -> int:
 
 
 def _zeros_and_ones(values: Any, count: int, name: str) -> torch.Tensor:
-    values = torch.as_tensor(values).detach().cpu()
+    values = real_tensor(f"what {name} gave", values, finite=False).cpu()
     if values.shape != (count,):
         raise UserError(f"{name} gave {tuple(values.shape)} for {count} strings; want ({count},)")
     if not ((values == 0) | (values == 1)).all():

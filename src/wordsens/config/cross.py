@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 
 from wordsens.config.assembly import figure_options
 from wordsens.config.model import Dataset
-from wordsens.config.own import Seen, look_at_corpus, look_at_encoder, look_at_model
+from wordsens.config.own import (
+    Seen,
+    described,
+    look_at_corpus,
+    look_at_encoder,
+    look_at_model,
+)
 from wordsens.config.schema import SchemaCheck, nearest
 from wordsens.config.size import MOST_BYTES, least_bytes
 from wordsens.errors import UserError
 from wordsens.studies import Study, figure_kinds, kinds, targets
+from wordsens.studies.base import ENCODER
 from wordsens.studies.maps import numbered
 from wordsens.yamls import Plain
 
@@ -57,6 +64,8 @@ class CrossCheck(SchemaCheck):
             if asset["source"] == "file":
                 with self._own_file(("encoders", name)) as key:
                     self.opened[name] = look_at_encoder(asset, key)
+            elif (fetched := described(ENCODER.format(name))) is not None:
+                self.opened[name] = fetched
         for name, model in filled["models"].items():
             if model["source"] == "file":
                 with self._own_file(("models", name)) as key:

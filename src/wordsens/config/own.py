@@ -79,6 +79,15 @@ def look_at_encoder(settings: Mapping[str, Any], key: str) -> Encoder:
     return Encoder.open(path, f"{key}.path")
 
 
+def described(folder: str) -> Encoder | None:
+    """An encoder that a run has fetched already, by its config.json; None before."""
+    if not os.path.isdir(folder):
+        return None
+    from wordsens.data.encoders import Encoder
+
+    return Encoder.described(folder)
+
+
 def look_at_model(settings: Mapping[str, Any], key: str) -> None:
     """Whether a language model's path may be one; raises UserError when it is not."""
     path = _existing(settings, key)

@@ -100,7 +100,7 @@ def with_report(config: Mapping[str, Any], schema: Plain) -> Plain:
     return filled
 
 
-def _classifier(config: Plain, encoder: str, corpus: str) -> str | None:
+def _classifier(config: Plain, encoder: str, corpus: Any) -> str | None:
     """The first entry of classifiers that is of this encoder and corpus."""
     wanted = {"encoder": encoder, "corpus": corpus}
     for name, entry in _items(config.get("classifiers")):

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wordsens.config.repeated import repeated_keys
+from wordsens.config.surprises import surprises
 from wordsens.written import as_written
 from wordsens.yamls import Plain, read_yaml
 
@@ -23,7 +23,7 @@ class SchemaCheck:
         self.schema = schema
         self.files = [(Path(file).name, read_yaml(Path(file))) for file in files]
         for file in files:
-            self.lines += [f"{Path(file).name}: {line}" for line in repeated_keys(Path(file))]
+            self.lines += [f"{Path(file).name}: {line}" for line in surprises(Path(file))]
 
     def say(self, key: Iterable[Any], message: str) -> None:
         path = tuple(key)

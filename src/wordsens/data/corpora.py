@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from wordsens.data.reading import Row, read_rows
 from wordsens.errors import UserError
 from wordsens.files import REMAKE, replacing, sha256_of
 
+WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")  # as pandas writes whole numbers beside empty cells
 LONGEST_NAME = 60  # characters of a column's name that a message shows
 
 
@@ -167,12 +169,13 @@ def _column(row: Mapping[str, Any], column: str, where: str, key: str) -> Any:
 
 
 def _word(value: Any) -> str:
-    """A label as it would be written in YAML or CSV, so that 1, 1.0 and "1" are one label."""
+    """A label as it would be written in YAML or CSV: 1, 1.0, "1" and "1.0" are one label."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value).strip()
+    written = str(value).strip()
+    return written.partition(".")[0] if WHOLE.fullmatch(written) else written
 
 
 def _label(word: str, meanings: Mapping[str, int], where: str, key: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, which no encoding of text holds
 UNUSED = re.compile(r"^\[unused\d+\]$")
+PROBES = 2000  # words on which a tokenizer is tried
 UNLIMITED = 1 << 30  # positions of a model that has relative ones
 # Models that count positions from the padding's index on, for the time before one is loaded.
 FROM_PADDING = {"camembert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"}
@@ -67,6 +68,15 @@ class Encoder:
             if folder.suffix != GGUF:
                 check_unchanged(folder)
             return cls(folder, _sizes(folder, key), key)
+
+    @classmethod
+    def described(cls, folder: str | Path, key: str = "encoder") -> Encoder | None:
+        """As ``open``, by the config.json alone; None where there is none that can be read."""
+        try:
+            plain = (Path(folder) / "config.json").is_file()
+            return cls(Path(folder), _sizes(Path(folder), key), key) if plain else None
+        except (UserError, OSError):
+            return None
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, key: str = "model") -> Encoder:
@@ -113,15 +123,19 @@ class Encoder:
                 raise UserError(f"{self.key}: {text!r} is no text")
             if SURROGATE.search(text):
                 raise UserError(f"{self.key}: {text[:40]!r} holds half a character; mend the text")
-        encoded = self.tokenizer(
-            list(texts),
-            add_special_tokens=special_tokens,
-            truncation=False,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
+        try:
+            encoded = self.tokenizer(
+                list(texts),
+                add_special_tokens=special_tokens,
+                truncation=False,
+                padding=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            )
+        except Exception as error:  # tokenizers has no type of its own for what it cannot read
+            reason = str(error).split("\n")[0]
+            raise UserError(f"{self.key}: its tokenizer cannot read the text: {reason}") from None
         return [list(ids) for ids in encoded["input_ids"]]
 
     def embedding_layer(self) -> dict[str, torch.Tensor]:
@@ -197,11 +211,25 @@ class Encoder:
 
     def special_tokens(self) -> tuple[list[int], list[int]]:
         """The ids that the encoder's tokenizer puts before and after a text."""
-        plain, whole = self.tokenize(["a"])[0], self.tokenize(["a"], special_tokens=True)[0]
-        for before in range(len(whole) - len(plain) + 1):
-            if whole[before : before + len(plain)] == plain:
-                return whole[:before], whole[before + len(plain) :]
-        return [], []
+        if not self.tokenize([""], special_tokens=True)[0]:
+            return [], []
+        for text in self._probes():
+            plain, whole = self.tokenize([text])[0], self.tokenize([text], special_tokens=True)[0]
+            for before in range(len(whole) - len(plain) + 1 if plain else 0):
+                if whole[before : before + len(plain)] == plain:
+                    return whole[:before], whole[before + len(plain) :]
+        raise UserError(
+            f"{self.key}: where its tokenizer puts special tokens around a text cannot be told; "
+            "leave them out with special_tokens=False, or mend tokenizer.json"
+        )
+
+    def _probes(self) -> Iterator[str]:
+        """Short texts; a tokenizer may drop letters of other scripts than its own."""
+        yield "a"
+        special = set(self.tokenizer.all_special_ids)
+        for number in range(min(len(self.tokenizer), PROBES)):
+            if number not in special:
+                yield self.tokenizer.decode([number])
 
     def blocks(self) -> Blocks:
         """The model, eager and in float32, and its layers one by one.
@@ -270,6 +298,8 @@ def head_of(config: Any, name: str | None = None) -> str | None:
         return None
     for named in [name] if name else config.architectures or []:
         if _classifies(named):
+            if config.num_labels < 2:  # a regression has no verdict
+                return None
             return "AutoModelForSequenceClassification"
         if _generates(named):
             return "AutoModelForCausalLM"

@@ -63,8 +63,9 @@ def embed(
     if layer == "static":
         rows = opened.embedding_layer()["vectors"][ids]
     else:
-        if not isinstance(layer, int):
+        if isinstance(layer, str):
             raise UserError(f'layer = {layer!r} must be a whole number from 0 on, or "static"')
+        layer = whole_number("layer", layer, 0)
         tokens = torch.tensor([ids])
         rows = opened.hidden_states(tokens, torch.ones_like(tokens, dtype=torch.bool), layer)[0]
     return _scaled(rows, d)

@@ -11,6 +11,7 @@ import csv
 import gzip
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -137,6 +138,10 @@ def _read_csv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
         header = next(reader, None)
         if header is None or not any(name.strip() for name in header):
             raise UserError(f"{path}: empty; the first line must name the columns")
+        header = [name.strip() for name in header]
+        twice = [name for name, count in Counter(header).items() if name and count > 1]
+        if twice:
+            raise UserError(f"{path}: two columns are called {twice[0]}; rename one of them")
         for values in reader:
             if not values:
                 continue
@@ -193,5 +198,7 @@ def _check_pairs(path: Path, number: int, row: Mapping[str, Any]) -> None:
 
 
 def _read_lines(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
-        yield f"{path} line {number}", {"text": line.strip()}
+    # Old Macs end lines by \r alone.
+    parts = (part for line in lines for part in line.rstrip("\r\n").split("\r"))
+    for number, part in enumerate(parts, 1):
+        yield f"{path} line {number}", {"text": part.strip()}

@@ -2,8 +2,9 @@
 
     logits(X) = W · (1/n) Σ_i H_L(X)_i + b
 
-The states are standardised before the fit and the scales folded into W and b.  Texts, not windows
-of them, are held out, so that no part of a text is on both sides.
+The states are standardised before the fit and the scales folded into W and b; the penalty is chosen
+by cross-validation.  Texts, not windows of them, are held out, so that no part of a text is on both
+sides.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from wordsens.randomness import Stream
 
 BATCH = 32  # windows per forward pass
 ITERATIONS = 5000  # more than any fit has needed
+FOLDS, STRENGTHS = 5, [1e-4, 1e-3, 1e-2, 0.1, 1, 10]  # of cross-validation; inverse penalties tried
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,6 @@ def train_classifier(
     at most ``most`` windows are used, chosen at random.  Raises UserError for fewer than two
     classes, or fewer than two texts of one.
     """
-    from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
     opened = encoder if isinstance(encoder, Encoder) else Encoder.open(encoder)
@@ -146,8 +147,7 @@ def train_classifier(
     if not (set(y[rows][fit]) == set(y[rows][judged]) == set(range(len(names)))):
         raise UserError("texts: too few of one label to hold some out; give more, or raise most")
     scale = StandardScaler().fit(states[fit])
-    model = LogisticRegression(max_iter=ITERATIONS)
-    model.fit(scale.transform(states[fit]), y[rows][fit])
+    model = _fitted(scale.transform(states[fit]), y[rows][fit], rows[fit])
     weight = model.coef_ / scale.scale_
     bias = model.intercept_ - weight @ scale.mean_
     if len(names) == 2:  # one score, as the difference of two logits
@@ -164,6 +164,20 @@ def train_classifier(
         tokens=tokens,
         encoder=identity(opened),
     )
+
+
+def _fitted(x: np.ndarray, y: np.ndarray, texts: np.ndarray) -> Any:
+    """Logistic regression, its penalty the best in cross-validation over texts, not windows."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
+
+    own = min(len(np.unique(texts[y == label])) for label in np.unique(y))
+    if own < 2:
+        return LogisticRegression(max_iter=ITERATIONS).fit(x, y)
+    folds = StratifiedGroupKFold(min(FOLDS, own))
+    model = LogisticRegression(max_iter=ITERATIONS)
+    search = GridSearchCV(model, {"C": STRENGTHS}, cv=folds)
+    return search.fit(x, y, groups=texts).best_estimator_
 
 
 def mean_states(encoder: Encoder, ids: Sequence[Sequence[int]], device: str) -> np.ndarray:

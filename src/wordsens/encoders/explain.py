@@ -42,8 +42,9 @@ def explain(
 
     ``model`` is a path, a hub name with a pinned commit (owner/name@…), an ``Encoder``, or a loaded
     model of transformers with its ``tokenizer``; a sequence classifier's output is its class
-    logits, a causal model's the distribution of the next token, and any other model has layers
-    only, or the logits of a ``classifier`` on its states (``train_classifier``).
+    logits, a causal model's the distribution of the next token, and any other model, a regression
+    among them, has layers only, or the logits of a ``classifier`` on its states
+    (``train_classifier``).
 
     A list of texts, and a text longer than the model's positions or than ``tokens``, gives
     ``Explanations``, one per window of a text.  ``positions`` counts each text's own tokens.

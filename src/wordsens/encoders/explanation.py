@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 OUTPUT = "output"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """What each word of one text, or of one window of a longer text, can do to a model.
 
@@ -55,6 +55,10 @@ class Explanation:
     of: int = 0
     head: str = ""
     flipped: int | None = None
+
+    def __repr__(self) -> str:
+        shown = f", {self.kind} {self.verdict!r}" if self.kind else ""
+        return f"Explanation({len(self.positions)} words, {self.depth} layers{shown})"
 
     @property
     def tokens(self) -> int:

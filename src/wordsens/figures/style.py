@@ -37,6 +37,7 @@ MARKERS = ["o", "s", "^", "D", "v", "P"]
 NEUTRAL = "0.35"
 DASHED: dict[str, Any] = {"color": NEUTRAL, "lw": 0.9, "ls": (0, (4, 3))}
 SYMBOLS = {"d": "d", "depth": "L", "n": "n", "words": "m"}
+LONGEST_NAME = 26  # characters of a name in a title
 CONTEXT_LENGTH = r"context length $n$ (tokens)"
 
 
@@ -106,6 +107,21 @@ def title(name: str) -> str:
 
 def short(name: str) -> str:
     return getattr(declaration(name), "short", name)
+
+
+def subject(name: object) -> str:
+    """What a title calls an encoder or a model: its name, the middle of a long one left out."""
+    whole = str(name)
+    if len(whole) <= LONGEST_NAME:
+        return whole
+    half = (LONGEST_NAME - 1) // 2
+    return f"{whole[:half]}…{whole[-half:]}"
+
+
+def headed(name: object, rest: str) -> str:
+    """A title of a name and what is shown of it, on two lines where one would pass its panel."""
+    shown = subject(name).replace("$", r"\$")  # a $ would begin a formula
+    return f"{shown}, {rest}" if len(f"{shown}, {rest}") <= LONGEST_NAME + 6 else f"{shown}\n{rest}"
 
 
 def looks(count: int) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wordsens.arguments import real_tensor, several, single
+from wordsens.arguments import check_powers, real_tensor, several, single
 from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.maps.autograd import AutogradView
@@ -171,6 +171,7 @@ class FeatureMap(Declaration, ABC):
         self.check_size(*X.shape[-2:])
         if not X.isfinite().all():
             raise UserError("X holds nan or inf; look for them in the embeddings")
+        check_powers("X", X)
         return X
 
     def check_size(self, n: int, d: int) -> None:

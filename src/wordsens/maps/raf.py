@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.maps.attention.layer import AttentionMap, tempered
+from wordsens.maps.attention.layer import SMALL, AttentionMap, tempered
 from wordsens.maps.attention.normalization import Normalization, ReLU, Softmax
 from wordsens.maps.attention.state import Projection
 from wordsens.maps.declaration import DEFAULTS, Effort, MapOptions
 from wordsens.randomness import Stream
+
+FEW = 16  # dimensions
 
 
 class RandomAttentionFeatures(AttentionMap):
@@ -59,5 +62,11 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     name = "relu_raf"
     title = "Random attention with ReLU (ReLU-RAF)"
     short = "ReLU-RAF"
-    effort = Effort(starts=72, anneal=0, steps=140)  # exploring and refining (search.momentum)
+    effort = Effort(starts=24, anneal=0, steps=320)  # exploring and refining (search.momentum)
     normalization: Normalization = ReLU()
+
+    @classmethod
+    def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
+        # few dimensions have many maxima for their size, and more starts cost little there
+        small = 4 if d <= FEW else 2 if n * d <= SMALL else 1
+        return replace(cls.effort, starts=small * cls.effort.starts)

@@ -18,6 +18,7 @@ import torch
 
 from wordsens.activations import Activation, own_activation
 from wordsens.activations import activation as activation_by_name
+from wordsens.arguments import check_powers, real_tensor
 from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.robustness.interpolator import INTERPOLATORS, Interpolator
@@ -236,14 +237,7 @@ def _text_map(features: Any, X: torch.Tensor, seed: int | Stream) -> FeatureMap:
 
 
 def numbers(name: str, given: Any) -> torch.Tensor:
-    """An array of finite real numbers in float64."""
-    try:
-        values = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"{name} is no array of numbers: {error}") from None
-    if values.is_complex():
-        raise UserError(f"{name} is complex; give real numbers")
-    values = values.detach().to(torch.float64)
-    if not values.isfinite().all():
-        raise UserError(f"{name} holds nan or inf; give finite numbers")
+    """An array of finite real numbers in float64, the powers of which are finite too."""
+    values = real_tensor(name, given).to(torch.float64)
+    check_powers(name, values)
     return values

@@ -17,16 +17,13 @@ import torch
 from wordsens.audits import sentence
 from wordsens.errors import UserError
 from wordsens.maps import FeatureMap
-from wordsens.maps.declaration import Effort, LossEffort
+from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.randomness import Stream
-from wordsens.search.goals import Goal, Neighbourhood
-from wordsens.search.losses import search_losses
 from wordsens.search.sensitivity import summarise
 from wordsens.search.supremum import search
 
 STARTS, STEPS = 5, 2  # of the longer search, in those of the audited one
-LEAST_LOSS = 0.01  # labels are ±1; of smaller losses an excess is no share, but says little
 
 
 @dataclass(frozen=True)
@@ -110,44 +107,3 @@ def compared(
         audited[list(chosen)] = torch.as_tensor(again(list(chosen))).double().to(found)
     higher = torch.where(audited > 0, (audited - found) / audited, 0).clamp_min(0)
     return Audit(audited, torch.where(audited.isnan(), torch.nan, higher))
-
-
-def longer_losses(effort: LossEffort) -> LossEffort:
-    """An effort of a search of losses ten times as large."""
-    return replace(
-        effort,
-        starts=STARTS * effort.starts,
-        explore=STEPS * effort.explore,
-        polish=STEPS * effort.polish,
-        beside=STARTS * effort.beside,
-        settle=STARTS * STEPS * effort.settle,
-    )
-
-
-def audit_losses(
-    view: OneTokenView,
-    around: Neighbourhood,
-    goals: Sequence[Goal],
-    streams: Sequence[Stream],
-    *,
-    schedule: tuple[float, int],
-    effort: LossEffort,
-    found: torch.Tensor,
-    chosen: Sequence[int],
-) -> Audit:
-    """Minimise all goals of the trials ``chosen`` again; ``found`` (T, J) is to be judged.
-
-    Losses are squares of about 4 at Δ = 0, and of some the minimum is 0: below 0.01 the excess is
-    a share of 0.01.
-    """
-    found = found.double()
-    audited = torch.full_like(found, torch.nan)
-    if chosen:
-        index = list(chosen)
-        fresh = [streams[t].child("audit") for t in index]
-        long = longer_losses(effort)
-        some = (view.trials(index), around.trials(index), goals, fresh)
-        audited[index] = search_losses(*some, schedule=schedule, effort=long).value.to(found)
-    known = audited.isfinite() & found.isfinite()  # a limit on γ may exclude every point
-    lower = ((found - audited) / found.abs().clamp_min(LEAST_LOSS)).clamp_min(0)
-    return Audit(audited, torch.where(known, lower, torch.nan))

@@ -111,28 +111,28 @@ def polish(view: OneTokenView, front: Front, course: Course, keep: int) -> Front
 
 
 EXPLORE = ((0.02, 0.05, 0.1, 0.2), 0.01)  # first and last lengths on maps with kinks
+KEPT = (36, 16)  # starts that explore on after a third and two thirds
 REFINE = ((0.2, 0.1, 0.03, 0.01), 0.001)
-ROUNDS = 2  # of refining
-REFINED = 4  # starts that are refined
+REFINED = (4, 3, 2)  # starts that are refined in each round
+SHARES = (3, 3, 5, 5)  # of the steps: exploring, and each round of refining
 
 
 def follow_kinks(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Maximum:
     """Momentum for maps with kinks, from directions ``starts`` (T, P, S, m, d), of any length.
 
     The starts and those that the view knows beside them explore, fewer and fewer; the best are
-    refined in rounds with several first lengths each.
+    refined in rounds with several first lengths each.  Along ridges a start is refined far longer
+    than it explores: few starts that are refined long find more than many that are not.
     """
     count = starts.shape[2]
     beside = view.neighbours(starts)
     front = Front.of(torch.cat([starts, *beside], 2))
     front = Front(front.value, front.u, front.start % count, front.steps)
-    explore = max(1, round(steps * 3 / 7))
-    refine = max(1, (steps - explore) // ROUNDS)
-    total = front.u.shape[2]
-    keep = {explore // 3: max(REFINED, total // 3), 2 * explore // 3: max(REFINED, total // 8)}
-    with stage(0.5):
+    explore, *refine = (max(1, round(steps * share / sum(SHARES))) for share in SHARES)
+    keep = {explore * k // 3: kept for k, kept in enumerate(KEPT, start=1)}
+    with stage(SHARES[0] / sum(SHARES)):
         front = ascend(view, front, Course(explore, *EXPLORE, keep))
-    for _ in range(ROUNDS):
-        with stage(0.5 / ROUNDS):
-            front = polish(view, front, Course(refine, *REFINE, {}), REFINED)
+    for length, kept, share in zip(refine, REFINED, SHARES[1:], strict=True):
+        with stage(share / sum(SHARES)):
+            front = polish(view, front, Course(length, *REFINE, {}), kept)
     return front.maximum(view.radius)

@@ -66,6 +66,7 @@ def climb(
     left = value.shape[-1]
     for _ in halvings:
         left = _half(left)
+    last = value[..., :0]  # what the last start given up had reached, where one alone goes on
     for i in range(1, steps + 1):
         step = pace[..., None, None]
         moved = sphere((1 - step) * u + step * (slope - flat + aim))
@@ -85,7 +86,10 @@ def climb(
             active &= value > reference * (1 + tolerance)
             reference = value.clone()
         if i in halvings:
-            kept = leaders(value, _half(value.shape[-1]))
+            count = _half(value.shape[-1])
+            if count == 1 < value.shape[-1]:
+                last = value.topk(2).values[..., 1:]
+            kept = leaders(value, count)
             start, value, pace, taken, reference, active, u, slope, aim, flat = (
                 at(x, kept)
                 for x in (start, value, pace, taken, reference, active, u, slope, aim, flat)
@@ -100,13 +104,20 @@ def climb(
         start=at(start, best)[..., 0],
         steps=at(taken, best)[..., 0].long(),
         # as many whether or not the climb ended before it halved, which others decide
-        finals=value.topk(left).values,
+        finals=_finals(value, left, last),
     )
 
 
 def _half(count: int) -> int:
-    """The better half, but two of a few, so that there is a spread."""
-    return min(count, max(2, (count + 1) // 2))
+    return (count + 1) // 2
+
+
+def _finals(value: torch.Tensor, left: int, last: torch.Tensor) -> torch.Tensor:
+    """Values of the ``left`` best starts; two at least of several, so that there is a spread."""
+    several = value.shape[-1] > 1 or last.shape[-1] > 0
+    if left > 1 or not several:
+        return value.topk(left).values
+    return torch.cat([value.topk(1).values, last], -1) if last.shape[-1] else value.topk(2).values
 
 
 def _annealed(view: OneTokenView, u: torch.Tensor, anneal: int, of: int) -> torch.Tensor:

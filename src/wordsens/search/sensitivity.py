@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.arguments import real_number
+from wordsens.arguments import positive_number
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap, position_sets
 from wordsens.maps.declaration import Effort
@@ -107,8 +107,7 @@ def word_sensitivity(
     >>> 0 < found.sup < found.bound
     True
     """
-    if not real_number("reach", reach) > 0:
-        raise UserError(f"reach = {reach} must be a positive number")
+    reach = positive_number("reach", reach)
     if not isinstance(map, FeatureMap):
         raise UserError(f"map = {map!r} is no feature map; make one with build_map")
     if search == "published" and steps is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.arguments import real_number, real_tensor
+from wordsens.arguments import check_powers, positive_number, real_tensor
 from wordsens.errors import UserError, whole_number
 from wordsens.maps import FeatureMap
 from wordsens.progress import advance
@@ -158,12 +158,12 @@ def vocabulary_sensitivity(
         raise UserError(f"X has shape {tuple(X.shape)}; vocabulary_sensitivity takes (n, d)")
     if top is not None:
         top = whole_number("top", top)
-    if not real_number("reach", reach) > 0:
-        raise UserError(f"reach = {reach} must be a positive number")
+    reach = positive_number("reach", reach)
     sets = chosen_sets(positions, 1, len(X), Stream(seed, "positions")).to(X.device)
     state = map.attention(X)
     source = WordByWord(map, X) if state is None else AttentionSubstitution(state)
     chosen = sets[:, 0]
+    size: int | None = None
     at_once = 1 if callable(vocabulary) else source.positions_at_once(len(chosen))
     fixed = None if callable(vocabulary) else _checked(vocabulary, X)
     keeper = _Keeper(X, chosen, source.norm, top, reach)
@@ -171,6 +171,11 @@ def vocabulary_sensitivity(
         rows = slice(first, first + at_once)
         squares = source.block(chosen[rows])
         vectors = _checked(vocabulary(int(chosen[first])), X) if fixed is None else fixed
+        if len(vectors) != (size := size or len(vectors)):
+            raise UserError(
+                f"vocabulary gives {len(vectors)} words at position {int(chosen[first])} and "
+                f"{size} before; give as many everywhere"
+            )
         for at, part in _parts(vectors, source.words_at_once(len(chosen[rows]))):
             moved = part.to(X)
             keeper.add(rows, at, squares(moved), moved, len(vectors))
@@ -188,6 +193,7 @@ def _checked(vectors: Any, X: torch.Tensor) -> torch.Tensor:
             f"vocabulary has shape {tuple(found.shape)}; for X {tuple(X.shape)} it must be "
             f"(V, {X.shape[1]}) with at least one word"
         )
+    check_powers("vocabulary", found.to(X))
     return found
 
 

@@ -30,7 +30,7 @@ function show(section, at) {
   const table = document.createElement("table"), head = table.createTHead().insertRow();
   for (const name of ["becomes", "change", "distance", "verdict"]) {
     if (name === "verdict" && !found.new.some((each) => each.verdict !== null)) continue;
-    head.append(made("th", name, name === "becomes" || name === "verdict" ? "" : "number"));
+    head.append(made("th", name === "verdict" ? data.answer : name, name === "becomes" || name === "verdict" ? "" : "number"));
   }
   const body = table.createTBody();
   for (const each of found.new) {

@@ -30,6 +30,7 @@ class Explained(Study):
         """Of texts that stand in the entry, the cell has its own alone."""
         cell = super().cell(config, point)
         texts = cell.pop("texts")
+        del cell["windows"]  # one more window leaves the others as they are
         own = {"own": texts[point["text"]]} if isinstance(texts, list) else {}
         return {**cell, **own}
 

@@ -24,7 +24,8 @@ from wordsens.maps import MapOptions, declared, map_class, position_sets
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
-from wordsens.search.auditing import Audit, audit_losses, audited_trials
+from wordsens.search.auditing import Audit, audited_trials
+from wordsens.search.auditing_losses import audit_losses
 from wordsens.search.goals import (
     Evaluation,
     Goal,

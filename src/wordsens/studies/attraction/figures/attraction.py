@@ -75,7 +75,9 @@ def change(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel(r"layer $l$")
     axes.set_ylabel("relative change of hidden states (ratio)")
     first = table[table["of"] == "text"] if "of" in table else table
-    axes.set_title(f"{table['encoder'].iloc[0]}, $n = {first['tokens'].iloc[0]}$, one word moved")
+    axes.set_title(
+        style.headed(table["encoder"].iloc[0], f"$n = {first['tokens'].iloc[0]}$, one word moved")
+    )
     style.legend_below(axes, handles)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from wordsens.encoders.explanation import OUTPUT
+from wordsens.figures import style
 from wordsens.figures.text import shown
 
 if TYPE_CHECKING:
@@ -83,10 +84,10 @@ def _panel(axes: Axes, part: pd.DataFrame, top: float, columns: int) -> QuadMesh
         side.set_visible(False)
     axes.set_ylabel(r"layer $l$")
     subject = part["encoder" if "encoder" in part else "model"].iloc[0]
-    name = f"{subject}, text {int(part['text'].iloc[0]) + 1}"
-    axes.set_title(
-        name + (f", window {int(part['window'].iloc[0]) + 1}" * bool(part["window"].iloc[0]))
-    )
+    which = f"text {int(part['text'].iloc[0]) + 1}"
+    if part["window"].iloc[0]:
+        which += f", window {int(part['window'].iloc[0]) + 1}"
+    axes.set_title(style.headed(subject, which))
     return mesh
 
 

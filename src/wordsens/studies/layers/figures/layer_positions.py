@@ -64,5 +64,5 @@ def _panel(axes: Axes, numbers: pd.DataFrame) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("position of the word that moves (tokens before it)")
     axes.set_ylabel(r"word sensitivity $\mathcal{S}_{H_l}$ (ratio)")
-    axes.set_title(f"{numbers['encoder'].iloc[0]}, $n = {numbers['n'].iloc[0]}$")
+    axes.set_title(style.headed(numbers["encoder"].iloc[0], f"$n = {numbers['n'].iloc[0]}$"))
     style.legend_below(axes, handles)

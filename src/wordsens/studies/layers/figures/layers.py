@@ -36,7 +36,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         for panel, kind in zip(row, kinds, strict=False):
             _panel(panel, numbers[numbers["weights"] == kind])
             panel.set_ylim(0.7 * low, 1.4 * top)
-            panel.set_title(f"{numbers['encoder'].iloc[0]}, {TITLES[kind]}")
+            panel.set_title(style.headed(numbers["encoder"].iloc[0], TITLES[kind]))
             panel.set_ylabel(r"word sensitivity $\mathcal{S}_{H_l}$ (ratio)")
         for panel in row[len(kinds) :]:
             panel.set_axis_off()
