@@ -34,7 +34,7 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
         handles = []
         for look, part in zip(looks, parts, strict=True):
             points = part[part["n"] == n]
-            label = str(part["dataset"].iloc[0])
+            label = str(part["dataset"].iloc[0]).replace("_", " ")
             handles += style.mean_and_band(
                 panel, points["layer"], points["mean"], points["std"], **look, label=label
             )
