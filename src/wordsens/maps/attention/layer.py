@@ -20,7 +20,7 @@ from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
-SMALL = 5_000  # n·d of small problems
+SMALL, TINY = 5_000, 100  # n·d of small problems, and of the smallest
 INFINITY = float("inf")
 Layer = TypeVar("Layer", bound="AttentionMap")
 
@@ -61,8 +61,9 @@ class AttentionMap(FeatureMap):
             return super().loss_effort_for(n, d)
         small = SMALL // (n * d)
         beside, rounds = max(2, min(10, small)), 4 if small else 1
-        # rows come and go with the signs of their scores
-        return LossEffort(24, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
+        # rows come and go with the signs of their scores, which makes tiny problems the hardest
+        starts = 72 if n * d <= TINY else 24
+        return LossEffort(starts, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
 
     @classmethod
     def score_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
