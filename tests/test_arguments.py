@@ -168,7 +168,7 @@ def test_wrong_kinds_of_thing_are_one_line(call, says: str) -> None:
         ("w1 w2", {"layers": [1.5]}, "layer = 1.5"),
         ("w1 w2", {"starts": 1.5}, "starts = 1.5"),
         ("w1 w2", {"steps": None}, "steps = None"),
-        ("w1 w2", {"device": "gpu0"}, "device 'gpu0' is not here"),
+        ("w1 w2", {"device": "gpu0"}, "device = 'gpu0' cannot be used"),
         ("w1 w2", {"weights": ["random"]}, "are not known"),
     ],
 )

@@ -105,7 +105,8 @@ def device_of(device: Any) -> torch.device:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
         return chosen
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
+        # What torch raises of a device depends on which it is: meta and others are not implemented.
         reason = str(error).split("\n")[0]
         raise UserError(f"device = {device!r} cannot be used: {reason}") from None
 

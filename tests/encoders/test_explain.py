@@ -180,6 +180,7 @@ def test_mistakes_are_one_line(tiny_bert: Path, tiny_chat: Path) -> None:
     fails("is no model; allowed", None, "w1 w2")
     fails("takes no LayeredEncoder", LayeredEncoder.load(tiny_bert, "random"), "w1 w2")
     fails("tokenizer goes with a loaded model", tiny_bert, "w1 w2", tokenizer=object())
+    fails("device = 'gpu' cannot be used", tiny_chat, "w1 w2", device="gpu")
     assert VOCABULARY > 44
 
 

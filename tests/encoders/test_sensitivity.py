@@ -124,7 +124,7 @@ def test_mistakes_are_one_line(encoder, tiny_bert: Path, tmp_path: Path) -> None
         ([5, 44], {}, "the token id 44; allowed: 0 to 43"),
         ([5, -1], {}, "the token id -1; allowed: 0 to 43"),
         ("w1 \ud83d", {}, "holds half a character"),
-        ("w1 w2", {"device": "gpu"}, "device 'gpu' is not here; allowed: cpu"),
+        ("w1 w2", {"device": "gpu"}, "device = 'gpu' cannot be used: "),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_one_line(encoder, text, options, pattern) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from wordsens.arguments import device_of
 from wordsens.data.encoders import Encoder
 from wordsens.encoders.candidates import chosen_words
 from wordsens.encoders.classifier import Classifier
@@ -52,6 +53,7 @@ class Explainer:
         self.effort, self.delta = effort, delta
         self.encoder = _encoder(model, tokenizer)
         self.name = name or (self.encoder.folder.name if self.encoder.folder else "model")
+        device_of(device)  # before the head goes there
         self.head = self._head(classifier, device)
         perturb = "layer0" if self.encoder.blocks().stepwise else "word_vector"
         self.known: LayeredEncoder = layered(self.encoder, perturb=perturb, device=device)

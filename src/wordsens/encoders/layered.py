@@ -187,12 +187,6 @@ def layered(
                     f"LayeredEncoder.load {name}= instead, or this function the encoder's path"
                 )
         return model
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError, ValueError):
-        raise UserError(
-            f"device {device!r} is not here; allowed: cpu, or cuda with a card"
-        ) from None
     if isinstance(model, torch.nn.Module):
         model = Encoder.of(model, tokenizer)
     elif not isinstance(model, (Encoder, str, Path)):
