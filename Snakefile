@@ -7,6 +7,7 @@ import os
 
 from snakemake.utils import min_version
 
+from wordsens import warm
 from wordsens.config import readable_or_exit, results_or_exit
 from wordsens.config.targets import targets_or_exit
 
@@ -35,6 +36,8 @@ results_or_exit("results", write=False)
 
 onstart:
     results_or_exit("results", write=True)
+    if workflow.local_exec and not workflow.deployment_settings.deployment_method:
+        warm.start(cfg.threads)
 
 
 onerror:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 # A disk with less than this is taken for full.
 LITTLE = 1 << 20
-_LOG = re.compile(r"^ *log: (\S.*?) \(check log file", re.MULTILINE)
+_LOG = re.compile(r"^ *log: (\S.*?\.log)(?:, .*)? \(check log file", re.MULTILINE)
 
 
 def what_failed(logs: Iterable[str | Path], results: str | Path = "results") -> str:

@@ -17,7 +17,7 @@ MAPS = "wordsens.maps"
 REGISTRY = "wordsens.maps.registry"  # which imports the modules that define a map
 # What no result can depend on: the package's own file only forwards names, progress only speaks,
 # and plugins count with their own content.
-WITHOUT_EFFECT = (PACKAGE, "wordsens.progress", "wordsens.plugins")
+WITHOUT_EFFECT = (PACKAGE, "wordsens.progress", "wordsens.plugins", "wordsens.warm")
 DRAWS = "wordsens.notebook"  # forwarded by the package, and no matter of what is computed
 STUDIES = "wordsens.studies"  # what lies directly in it declares; what computes lies deeper
 ROOT = Path(__file__).resolve().parent

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
 from wordsens.errors import UserError
 from wordsens.files import obstacle, writing
+from wordsens.warm import THREADS, hand_over
 from wordsens.written import as_written
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 CONTROL = re.compile(r"[\r\x1b\b]")
 
 
@@ -49,11 +52,18 @@ class _Tee:
 def job(snakemake: Any) -> Iterator[None]:
     """Run a script's body: its output also goes to the rule's log, its threads are pinned.
 
+    Where a run has a warm interpreter, that one runs the whole script, and this process ends here.
+    What a job that ended well has used is noted in the log named ``usage``.
+
     A UserError, a full disk or too little memory ends the job with one line on stderr and exit code
     1.  Any other exception leaves its traceback in the log as well as on stderr.  Import torch only
     inside: the number of threads of its libraries is read when they are loaded.
     """
-    for variable in THREAD_VARIABLES:
+    status = hand_over(snakemake.threads)
+    if status is not None:
+        raise SystemExit(status)
+    started = time.monotonic()
+    for variable in THREADS:
         os.environ[variable] = str(snakemake.threads)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logs = list(snakemake.log)
@@ -65,6 +75,8 @@ def job(snakemake: Any) -> Iterator[None]:
             if "torch" in sys.modules:
                 sys.modules["torch"].set_num_threads(snakemake.threads)
             yield
+            if usage := snakemake.log.get("usage"):
+                _note_usage(Path(usage), time.monotonic() - started)
         except Exception as error:
             line = error if isinstance(error, UserError) else _shortage(error)
             if line is not None:
@@ -75,6 +87,20 @@ def job(snakemake: Any) -> Iterator[None]:
             raise
         finally:
             sys.stdout, sys.stderr = stdout, stderr
+
+
+def _note_usage(path: Path, seconds: float) -> None:
+    """What this job used, in the columns of Snakemake's benchmarks: seconds, peak memory in MB.
+
+    Snakemake's own look at a job's process now and then, and not at what a warm interpreter forks.
+    """
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    busy = sum(each.ru_utime + each.ru_stime for each in used)
+    most = max(each.ru_maxrss for each in used) / 1024
+    row = f"{seconds:.3f}\t{timedelta(seconds=round(seconds))}\t{most:.1f}\t{busy:.2f}"
+    with suppress(OSError):  # a full disk may cost this, not the work
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\n{row}\n")
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -9,8 +9,7 @@ rule fetch_corpus:
         counts="results/assets/corpora/{corpus}/counts.json",
     log:
         "results/logs/fetch_corpus/{corpus}.log",
-    benchmark:
-        "results/benchmarks/fetch_corpus/{corpus}.tsv"
+        usage="results/benchmarks/fetch_corpus/{corpus}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: 1
@@ -33,8 +32,7 @@ rule fetch_encoder:
         directory("results/assets/encoders/{encoder}"),
     log:
         "results/logs/fetch_encoder/{encoder}.log",
-    benchmark:
-        "results/benchmarks/fetch_encoder/{encoder}.tsv"
+        usage="results/benchmarks/fetch_encoder/{encoder}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: 1
@@ -57,8 +55,7 @@ rule fetch_model:
         directory("results/assets/models/{model}"),
     log:
         "results/logs/fetch_model/{model}.log",
-    benchmark:
-        "results/benchmarks/fetch_model/{model}.tsv"
+        usage="results/benchmarks/fetch_model/{model}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: 1

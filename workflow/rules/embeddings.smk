@@ -16,8 +16,7 @@ rule embed:
         "results/embeddings/{dataset}.h5",
     log:
         "results/logs/embed/{dataset}.log",
-    benchmark:
-        "results/benchmarks/embed/{dataset}.tsv"
+        usage="results/benchmarks/embed/{dataset}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: cfg.threads
@@ -42,8 +41,7 @@ rule word_pieces:
         "results/assets/vocabularies/{encoder}.h5",
     log:
         "results/logs/word_pieces/{encoder}.log",
-    benchmark:
-        "results/benchmarks/word_pieces/{encoder}.tsv"
+        usage="results/benchmarks/word_pieces/{encoder}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: 1

@@ -13,8 +13,7 @@ rule draw_figure:
         caption="results/figures/{figure}.rst",
     log:
         "results/logs/draw_figure/{figure}.log",
-    benchmark:
-        "results/benchmarks/draw_figure/{figure}.tsv"
+        usage="results/benchmarks/draw_figure/{figure}.tsv",
     group:
         "figures"
     conda:

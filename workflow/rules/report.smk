@@ -17,8 +17,7 @@ rule report_words:
         "results/tables/{report}_words.csv",
     log:
         "results/logs/report_words/{report}.log",
-    benchmark:
-        "results/benchmarks/report_words/{report}.tsv"
+        usage="results/benchmarks/report_words/{report}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: cfg.threads
@@ -73,8 +72,7 @@ rule write_report:
         words="results/model_report/{report}/{report}_words.csv",
     log:
         "results/logs/write_report/{report}.log",
-    benchmark:
-        "results/benchmarks/write_report/{report}.tsv"
+        usage="results/benchmarks/write_report/{report}.tsv",
     conda:
         "../../envs/wordsens.yaml"
     threads: 1

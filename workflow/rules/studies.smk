@@ -57,8 +57,7 @@ for study in cfg.kinds.values():
                 f"results/{pattern}.h5",
             log:
                 f"results/logs/{pattern}.log",
-            benchmark:
-                f"results/benchmarks/{pattern}.tsv"
+                usage=f"results/benchmarks/{pattern}.tsv",
             wildcard_constraints:
                 **{study.role: names},
                 **{axis: PATTERNS[kind] for axis, kind in study.axes.items()},
@@ -96,8 +95,7 @@ for study in cfg.kinds.values():
             ),
         log:
             f"results/logs/{study.kind}_table/{table}.log",
-        benchmark:
-            f"results/benchmarks/{study.kind}_table/{table}.tsv"
+            usage=f"results/benchmarks/{study.kind}_table/{table}.tsv",
         wildcard_constraints:
             **{study.role: names},
         group:

@@ -2,7 +2,8 @@
 
 Python imports this where a test puts the folder on PYTHONPATH.  In a script whose name ends in
 STOP_SCRIPT it counts steps of STOP_STEP, "hdf5" (a call of h5py that writes) or "rename" (a file
-about to get its final name), and at step STOP_AT it touches STOP_MARK and waits for the end.
+about to get its final name), and at step STOP_AT it touches STOP_MARK and waits for the end.  In a
+warm interpreter, from which jobs are forked, it counts in those of that script.
 """
 
 import functools
@@ -16,6 +17,8 @@ left = int(os.environ.get("STOP_AT", "0"))
 
 def step():
     global left
+    if not sys.argv[0].endswith(os.environ["STOP_SCRIPT"]):
+        return
     left -= 1
     if left == 0:
         with open(os.environ["STOP_MARK"], "w"):
@@ -62,7 +65,7 @@ def counted(call):
 
 
 script = sys.orig_argv[1] if len(sys.orig_argv) > 1 else ""
-if left and script.endswith(os.environ["STOP_SCRIPT"]):
+if left and (script.endswith(os.environ["STOP_SCRIPT"]) or "wordsens.warm" in sys.orig_argv):
     if os.environ["STOP_STEP"] == "rename":
         sys.addaudithook(before_rename)
     else:

@@ -1,0 +1,204 @@
+"""Jobs forked from a warm interpreter end, fail and die as they do in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from wordsens import warm
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
+
+JOB = """
+import sys
+from wordsens.warm import hand_over
+status = hand_over({threads})
+if status is not None:
+    raise SystemExit(status)
+import os
+print("torch" in sys.modules, "own" if os.environ.get("WORDSENS_WARM") else "forked")
+{body}
+"""
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[str]:
+    """The socket of an interpreter that is ready."""
+    before = os.environ.pop(warm.PLACE, None)
+    warm.start(1)
+    place = os.environ[warm.PLACE]
+    wait_for(lambda: Path(place).exists(), 60)
+    yield place
+    interpreter = warm._running.pop()
+    assert interpreter.stdin is not None
+    interpreter.stdin.close()
+    assert interpreter.wait(10) == 0
+    assert not Path(place).parent.exists()
+    os.environ.pop(warm.PLACE)
+    if before is not None:
+        os.environ[warm.PLACE] = before
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def started(
+    folder: Path, body: str, *, threads: int = 1, python: str = sys.executable, **more: str
+) -> subprocess.Popen[str]:
+    script = folder / "job.py"
+    script.write_text(JOB.format(threads=threads, body=body))
+    return subprocess.Popen(
+        [python, str(script)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(warm.__file__).parents[1])} | more,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_a_job_is_forked_with_its_own_streams_folder_and_environment(
+    place: str, tmp_path: Path
+) -> None:
+    body = "print(os.getcwd(), os.environ['MINE']); print('odd: \\udce4 ä', file=sys.stderr)"
+    out, err = started(tmp_path, body, MINE="x y").communicate()
+    assert out.splitlines() == ["True forked", f"{tmp_path} x y"]
+    assert "odd:" in err
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("raise SystemExit(3)", 3),
+        ("raise SystemExit('in words')", 1),
+        ("1 / 0", 1),
+        ("os._exit(7)", 7),
+        ("os.kill(os.getpid(), 9)", -9),
+        ("os.kill(os.getpid(), 11)", -11),
+        ("raise KeyboardInterrupt", -2),
+    ],
+)
+def test_it_ends_as_the_script_ended(place: str, tmp_path: Path, body: str, status: int) -> None:
+    job = started(tmp_path, body)
+    out, err = job.communicate()
+    assert (job.returncode, out) == (status, "True forked\n")
+    assert ("ZeroDivisionError" in err) == ("/" in body)
+    assert ("in words" in err) == ("words" in body)
+
+
+def test_jobs_run_side_by_side_and_share_nothing(place: str, tmp_path: Path) -> None:
+    body = "import torch\nprint(torch.rand(1).item())\ntorch.manual_seed({n})\nsys.path.clear()"
+    folders = [tmp_path / str(n) for n in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    jobs = [started(folder, body.format(n=n)) for n, folder in enumerate(folders)]
+    assert [job.communicate()[0].split()[1] for job in jobs] == ["forked"] * 3
+    assert started(tmp_path, "import json").communicate()[0] == "True forked\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_who_kills_the_process_of_a_job_stops_the_job(
+    place: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    body = """
+import time
+try:
+    open("pid.part", "w").write(str(os.getpid())); os.rename("pid.part", "pid")
+    time.sleep(60)
+finally:
+    open("cleaned", "w")
+"""
+    job = started(tmp_path, body)
+    wait_for((tmp_path / "pid").exists)
+    pid = int((tmp_path / "pid").read_text())
+    assert pid != job.pid and alive(pid)
+    job.send_signal(number)
+    job.communicate()
+    assert job.returncode == -number
+    wait_for(lambda: not alive(pid), 4)
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_job_that_does_not_listen_is_killed(place: str, tmp_path: Path) -> None:
+    body = """
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+open("pid.part", "w").write(str(os.getpid())); os.rename("pid.part", "pid")
+time.sleep(60)
+"""
+    job = started(tmp_path, body)
+    wait_for((tmp_path / "pid").exists)
+    pid = int((tmp_path / "pid").read_text())
+    job.kill()
+    job.communicate()
+    wait_for(lambda: not alive(pid), warm.GRACE + 4)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_other_threads_are_refused(place: str, tmp_path: Path, threads: int) -> None:
+    out, _ = started(tmp_path, "", threads=threads).communicate()
+    assert out == "False own\n"
+
+
+def test_another_environment_is_refused(place: str, tmp_path: Path) -> None:
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    out, err = started(tmp_path, "print(sys.prefix)", python=str(bare)).communicate()
+    assert out.splitlines() == ["False own", sys.base_prefix], err
+
+
+@pytest.mark.parametrize("gone", ["", "/nowhere/jobs"])
+def test_without_an_interpreter_a_job_runs_by_itself(tmp_path: Path, gone: str) -> None:
+    job = started(tmp_path, "raise SystemExit(4)", WORDSENS_WARM=gone)
+    out, _ = job.communicate()
+    assert (job.returncode, out.split()[0]) == (4, "False")
+
+
+def test_it_ends_with_who_started_it_and_ends_its_jobs(tmp_path: Path) -> None:
+    starter = """
+import os, sys, time
+os.environ.pop("WORDSENS_WARM", None)
+from wordsens import warm
+warm.start(1)
+print(os.environ["WORDSENS_WARM"], warm._running[0].pid, flush=True)
+time.sleep(60)
+"""
+    run = subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    place, pid = run.stdout.readline().split()
+    wait_for(Path(place).exists, 60)
+    body = "open('pid.part', 'w').write(str(os.getpid())); os.rename('pid.part', 'pid')\n"
+    job = started(tmp_path, body + "import time; time.sleep(60)", WORDSENS_WARM=place)
+    wait_for((tmp_path / "pid").exists)
+    run.kill()
+    run.communicate()
+    wait_for(lambda: not alive(int(pid)) and not Path(place).parent.exists())
+    wait_for(lambda: not alive(int((tmp_path / "pid").read_text())))
+    job.communicate()
+    assert job.returncode != 0
+
+
+def test_a_user_can_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(warm.PLACE, "")
+    before = len(warm._running)
+    warm.start(1)
+    assert len(warm._running) == before
+    assert warm.hand_over(1) is None
