@@ -130,7 +130,8 @@ finally:
     job = started(tmp_path, body)
     wait_for((tmp_path / "pid").exists)
     pid = int((tmp_path / "pid").read_text())
-    assert pid != job.pid and alive(pid)
+    assert pid != job.pid
+    assert alive(pid)
     job.send_signal(number)
     job.communicate()
     assert job.returncode == -number

@@ -14,6 +14,7 @@ its own process: on a cluster's nodes, under conda, in a container, on anything 
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import runpy
@@ -32,6 +33,7 @@ from contextlib import suppress
 from typing import Any
 
 PLACE = "WORDSENS_WARM"  # the socket; set by the user, even to nothing, no interpreter is started
+WORTHWHILE = 8  # jobs to run; fewer end while the interpreter still imports
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # What nearly every job imports, and what is imported once jobs can be taken, when there is none.
 FIRST = ("h5py", "pandas", "torch", "snakemake.iocontainers", "snakemake.logging")
@@ -46,11 +48,11 @@ def start(threads: int) -> None:
     """Start an interpreter for the jobs that this process will start, with so many threads."""
     if sys.platform != "linux" or PLACE in os.environ:
         return
-    place = os.path.join(tempfile.mkdtemp(prefix="wordsens-"), "jobs")
     pinned = dict.fromkeys(THREADS, str(threads))
     pinned |= {"MPLBACKEND": "Agg", "TOKENIZERS_PARALLELISM": "false"}
-    _running.append(
-        subprocess.Popen(
+    with suppress(OSError):  # jobs do without it
+        place = os.path.join(tempfile.mkdtemp(prefix="wordsens-"), "jobs")
+        interpreter = subprocess.Popen(
             [*shlex.split(sys.executable), "-P", "-m", "wordsens.warm", place, str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -58,8 +60,8 @@ def start(threads: int) -> None:
             env=os.environ | pinned,
             start_new_session=True,  # Ctrl-C goes to a job's own process, which passes it on
         )
-    )
-    os.environ[PLACE] = place
+        _running.append(interpreter)
+        os.environ[PLACE] = place
 
 
 def hand_over(threads: int) -> int | None:
@@ -164,8 +166,8 @@ def receive(line: socket.socket, threads: int) -> str | None:
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
         os.close(stream)
-    for text in (sys.stdout, sys.stderr):
-        text.reconfigure(line_buffering=text.isatty() or text is sys.stderr)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
     os.chdir(job["folder"])
     os.environ.clear()
     os.environ.update(job["environment"])
@@ -207,7 +209,11 @@ def _line(line: socket.socket) -> str:
 def main() -> None:
     """Run as ``python -m wordsens.warm SOCKET THREADS``."""
     place, threads = sys.argv[1], int(sys.argv[2])
-    line = serve(place, threads)
+    try:
+        line = serve(place, threads)
+    except BaseException:
+        shutil.rmtree(os.path.dirname(place), ignore_errors=True)
+        raise
     script = receive(line, threads) if line else None
     if script:
         runpy.run_path(script, run_name="__main__")
