@@ -45,16 +45,16 @@ _RENAMED = {"winner": "start"}
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, wordsens and the numerical libraries loaded in this process."""
+    """Versions of Python, wordsens and the numerical libraries that are installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"version_python": ".".join(map(str, sys.version_info[:3]))}
     for name in ("wordsens", "torch", "numpy", "h5py", "transformers", "tokenizers"):
-        if name == "wordsens" or name in sys.modules:
-            try:
-                found[f"version_{name}"] = version(name)
-            except PackageNotFoundError:
-                found[f"version_{name}"] = "unknown"
+        try:
+            found[f"version_{name}"] = version(name)
+        except PackageNotFoundError:
+            if name == "wordsens":
+                found["version_wordsens"] = "unknown"
     return found
 
 

@@ -92,15 +92,18 @@ def job(snakemake: Any) -> Iterator[None]:
 def _note_usage(path: Path, seconds: float) -> None:
     """What this job used, in the columns of Snakemake's benchmarks: seconds, peak memory in MB.
 
-    Snakemake's own look at a job's process now and then, and not at what a warm interpreter forks.
+    Snakemake's own look at a job's process now and then, and not at what a warm interpreter forks;
+    a job so forked has not paid for its imports, which the last column tells.
     """
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     busy = sum(each.ru_utime + each.ru_stime for each in used)
     most = max(each.ru_maxrss for each in used) / 1024
-    row = f"{seconds:.3f}\t{timedelta(seconds=round(seconds))}\t{most:.1f}\t{busy:.2f}"
+    forked = "wordsens.warm" in sys.orig_argv
+    written = timedelta(seconds=round(seconds))
+    row = f"{seconds:.3f}\t{written}\t{most:.1f}\t{busy:.2f}\t{forked:d}"
     with suppress(OSError):  # a full disk may cost this, not the work
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\n{row}\n")
+        path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\tforked\n{row}\n")
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.reliability import runs
@@ -23,7 +24,7 @@ from wordsens.studies.sensitivity import cell as sensitivity
 def test_cores_order_folder_and_neighbours(
     workflow: Path, inputs: Path, reference: Path, tmp_path: Path, injected
 ) -> None:
-    """One core instead of two, cells in another order, one more cell, from another folder."""
+    """One core, another order, folder and cell beside, and every job in a process of its own."""
     elsewhere = tmp_path / "else where"
     folder = runs.copy_of(inputs, elsewhere / "another run")
     config = runs.configuration()
@@ -41,6 +42,7 @@ def test_cores_order_folder_and_neighbours(
         str(folder),
         *runs.TARGETS,
         config=config,
+        env={"WORDSENS_WARM": ""},
     )
     assert done.returncode == 0, done.stdout[-4000:]
     order = re.findall(r"^    output: results/sensitivity/s/d~8/n~(\d+)", done.stdout, re.M)
@@ -50,7 +52,9 @@ def test_cores_order_folder_and_neighbours(
     assert len(cells) > 50
     assert runs.differences({n: one[n] for n in cells}, {n: other[n] for n in cells}) == []
     assert set(one) < set(other)
-    injected("one core, other order, other folder, another cell beside", 1, 0, "the same bits")
+    usage = "results/benchmarks/draw_figure/f.tsv"
+    assert [int(pd.read_table(run / usage).forked[0]) for run in (reference, folder)] == [1, 0]
+    injected("one core, other order, other folder, another cell beside, no job forked", 1, 0, "the same bits")
 
 
 CELL = {"dataset": "synthetic", "d": 24, "n": 12, "trials": 6, "seed": 3, "positions": "first"}
