@@ -41,7 +41,12 @@ onstart:
         warm.start(cfg.threads)
 
 
+onsuccess:
+    warm.stop()
+
+
 onerror:
+    warm.stop()
     # Last on the screen, after all that Snakemake says of a failed job.
     print(what_failed(log), file=sys.stderr)
 

@@ -36,12 +36,11 @@ def place() -> Iterator[str]:
     place = os.environ[warm.PLACE]
     wait_for(lambda: Path(place).exists(), 60)
     yield place
-    interpreter = warm._running.pop()
-    assert interpreter.stdin is not None
-    interpreter.stdin.close()
-    assert interpreter.wait(10) == 0
+    (interpreter,) = warm._running
+    warm.stop()
+    assert interpreter.wait(20) == 0
     assert not Path(place).parent.exists()
-    os.environ.pop(warm.PLACE)
+    assert warm.PLACE not in os.environ
     if before is not None:
         os.environ[warm.PLACE] = before
 

@@ -41,7 +41,7 @@ LATER = ("seaborn", "wordsens.figures", "transformers.models.auto.modeling_auto"
 GRACE = 5.0  # seconds for a job to clean up when its own process is gone
 REFUSED = "refused"
 
-_running: list[subprocess.Popen[bytes]] = []  # kept, as closing its input ends an interpreter
+_running: list[subprocess.Popen[bytes]] = []  # each ends when its input does
 
 
 def start(threads: int) -> None:
@@ -62,6 +62,15 @@ def start(threads: int) -> None:
         )
         _running.append(interpreter)
         os.environ[PLACE] = place
+
+
+def stop() -> None:
+    """End what ``start`` started; the next run may have other code."""
+    for interpreter in _running:
+        if interpreter.stdin is not None:
+            interpreter.stdin.close()
+        os.environ.pop(PLACE, None)
+    _running.clear()  # not waited for: it may be importing
 
 
 def hand_over(threads: int) -> int | None:

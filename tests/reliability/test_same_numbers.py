@@ -54,7 +54,12 @@ def test_cores_order_folder_and_neighbours(
     assert set(one) < set(other)
     usage = "results/benchmarks/draw_figure/f.tsv"
     assert [int(pd.read_table(run / usage).forked[0]) for run in (reference, folder)] == [1, 0]
-    injected("one core, other order, other folder, another cell beside, no job forked", 1, 0, "the same bits")
+    injected(
+        "one core, other order, other folder, another cell beside, no job forked",
+        1,
+        0,
+        "the same bits",
+    )
 
 
 CELL = {"dataset": "synthetic", "d": 24, "n": 12, "trials": 6, "seed": 3, "positions": "first"}
