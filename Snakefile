@@ -36,7 +36,9 @@ results_or_exit("results", write=False)
 
 onstart:
     results_or_exit("results", write=True)
-    here = workflow.local_exec and not workflow.deployment_settings.deployment_method
+    here = (
+        workflow.local_exec and not workflow.deployment_settings.deployment_method
+    )
     if here and len(workflow.dag) >= warm.WORTHWHILE:
         warm.start(cfg.threads)
 
