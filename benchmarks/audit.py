@@ -7,8 +7,9 @@ For every map, draws at several sizes; half of them have words that share a mean
 size are one batch.  The reference is the best of the default search and of one with ten times the
 starts and three times the steps.  Losses are compared with a search ten times as long, jointly and
 singly, and with the published descent.  With an encoder's folder and embeddings made of its texts,
-the layers of the encoder are audited too, trained and random.  ``audit.csv`` and ``audit.md`` are
-written after every line; with ``--resume`` the lines of that table are kept.
+the layers of the encoder are audited too, trained and random; a draw is a layer of a text.
+``audit.csv`` and ``audit.md`` are written after every line; with ``--resume`` the lines of that
+table are kept, those of other presets too.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
 WORDS = (5, 10, 40, 100)
 DIMENSIONS = (8, 32, 128)
 LAYERS = [1, 3, 6]
+FIGURE = {"starts": 2, "steps": 36}  # the effort of the default figure of layers
 TRAINED = ("raf", "qkv", "relu_raf", "rf")  # maps whose losses are searched
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Draws at every size, sizes with n·d up to ``largest``, windows of a text for layers.
+    """Draws at every size, sizes with n·d up to ``largest``, ``trials`` of every size for losses.
 
-    ``trials`` of every size for losses.
+    ``windows`` are texts of every length n, for trained layers and for random ones.
     """
 
     draws: int
     trials: int
     largest: int
-    lengths: tuple[int, ...]
-    windows: int
+    windows: dict[int, tuple[int, int]]
 
 
 PRESETS = {
-    "small": Preset(4, 2, 1300, (10,), 1),
-    "full": Preset(24, 8, 100 * 128, (10, 25, 50, 128), 6),
+    "small": Preset(4, 2, 1300, {10: (1, 1)}),
+    "full": Preset(24, 8, 100 * 128, {10: (14, 6), 25: (6, 3), 50: (3, 1), 128: (1, 1)}),
 }
 
 
@@ -73,6 +74,7 @@ class Line:
     worst: float
     evaluations: float  # of F and its gradient, per draw
     seconds: float  # of one core, per draw
+    preset: str = ""
 
     @classmethod
     def of(cls, what: str, short: np.ndarray, evaluations: float, seconds: float) -> Line:
@@ -132,31 +134,33 @@ def _counted(view: Any, count: list[int]) -> None:
     view.value_and_grad = counting
 
 
-def audited_layers(folder: Path, texts: Path, weights: str, preset: Preset) -> Line:
-    """The default figure's effort (3 starts, 20 steps) against thirty times as much."""
+def audited_layers(folder: Path, texts: Path, weights: str, n: int, windows: int) -> Line:
+    """The default figure's effort at the first word of texts, against thirty times as much."""
     from wordsens.data.samples import draw_tokens
+    from wordsens.encoders.layered import LayeredEncoder
     from wordsens.encoders.sensitivity import layer_sensitivity
 
+    def model(seed: int) -> LayeredEncoder:
+        return LayeredEncoder.load(folder, weights, stream=Stream(seed, "weights"))
+
     short, seconds = [], 0.0
-    for n in preset.lengths:
-        stream = Stream(0, "audit layers", n=n)
-        ids, _ = draw_tokens(texts, n, preset.windows, stream, special=2, key="audit")
-        for window, row in enumerate(ids):
-            given: dict[str, Any] = {
-                "layers": LAYERS,
-                "positions": [n // 2 - 1],
-                "weights": weights,
-            }
-            tokens = torch.from_numpy(row.astype(np.int64))
-            began = time.process_time()
-            found = layer_sensitivity(folder, tokens, **given, starts=3, steps=20, seed=window)
-            seconds += time.process_time() - began
-            far = layer_sensitivity(
-                folder, tokens, **given, starts=3 * STARTS, steps=20 * STEPS, seed=window
-            )
-            best = torch.maximum(far.sup, found.sup)
-            short.append(((best - found.sup) / best).numpy())
-    return Line.of(f"layers, {weights}", np.concatenate(short), float("nan"), seconds)
+    stream = Stream(0, "audit layers", n=n)
+    ids, _ = draw_tokens(texts, n, windows, stream, special=2, key="audit")
+    known = model(0)
+    for window, row in enumerate(torch.from_numpy(ids.astype(np.int64))):
+        known = model(window) if weights == "random" else known
+        began = time.process_time()
+        found = layer_sensitivity(known, row, layers=LAYERS, seed=window, **FIGURE)
+        seconds += time.process_time() - began
+        effort = {"starts": STARTS * FIGURE["starts"], "steps": STEPS * FIGURE["steps"]}
+        far = layer_sensitivity(known, row, layers=LAYERS, seed=window + windows, **effort)
+        best = torch.maximum(far.sup, found.sup)
+        short.append(((best - found.sup) / best).numpy())
+    return Line.of(line_of_layers(weights, n), np.concatenate(short), float("nan"), seconds)
+
+
+def line_of_layers(weights: str, n: int) -> str:
+    return f"layers, {weights}, n = {n}"
 
 
 def lines_of_losses(name: str, preset: Preset) -> Iterator[Line]:
@@ -168,32 +172,41 @@ def lines_of_losses(name: str, preset: Preset) -> Iterator[Line]:
     yield Line.of(f"losses, {name}, above the published", published.ravel(), *cost)
 
 
-def markdown(lines: Sequence[Line], preset: str) -> str:
-    head = f"# Found values against a search thirty times as long, preset {preset}\n\n"
-    rows = ["| what | draws | mean | within 1 % | worst | evaluations | core seconds |"]
-    rows.append("|---|--:|--:|--:|--:|--:|--:|")
+def markdown(lines: Sequence[Line]) -> str:
+    head = "# Found values against a search thirty times as long\n\n"
+    rows = ["| what | preset | draws | mean | within 1 % | worst | evaluations | core seconds |"]
+    rows.append("|---|---|--:|--:|--:|--:|--:|--:|")
     for x in lines:
         evaluations = "" if np.isnan(x.evaluations) else f"{x.evaluations:.0f}"
         rows.append(
-            f"| {x.what} | {x.draws} | {x.mean:.3%} | {x.within:.1%} | {x.worst:.1%} | "
-            f"{evaluations} | {x.seconds:.3f} |"
+            f"| {x.what} | {x.preset} | {x.draws} | {x.mean:.3%} | {x.within:.1%} | "
+            f"{x.worst:.1%} | {evaluations} | {x.seconds:.3f} |"
         )
     return head + "\n".join(rows) + "\n"
 
 
 def lines(options: argparse.Namespace) -> Iterator[Line]:
+    known = kept(options)
+    yield from known
+    for line in fresh(options, {line.what for line in known if line.preset == options.preset}):
+        yield replace(line, preset=options.preset)
+
+
+def fresh(options: argparse.Namespace, done: set[str]) -> Iterator[Line]:
     preset = PRESETS[options.preset]
-    done = {line.what for line in kept(options)}
-    yield from kept(options)
     for name in MAPS:
         if options.only in name and name not in done:
             yield audited_map(name, preset)
     for name in TRAINED:
         if options.only in f"losses, {name}" and f"losses, {name}" not in done:
             yield from lines_of_losses(name, preset)
-    if options.encoder and options.texts and options.only in "layers":
-        for weights in ("pretrained", "random"):
-            yield audited_layers(options.encoder, options.texts, weights, preset)
+    if not (options.encoder and options.texts):
+        return
+    for n, windows in preset.windows.items():
+        for weights, count in zip(("pretrained", "random"), windows, strict=True):
+            what = line_of_layers(weights, n)
+            if options.only in what and what not in done:
+                yield audited_layers(options.encoder, options.texts, weights, n, count)
 
 
 def kept(options: argparse.Namespace) -> list[Line]:
@@ -203,8 +216,13 @@ def kept(options: argparse.Namespace) -> list[Line]:
         return []
     with path.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
+    texts = ("what", "preset")
     return [
-        Line(row.pop("what"), int(row.pop("draws")), **{k: float(v) for k, v in row.items()})
+        Line(
+            draws=int(row.pop("draws")),
+            **{name: row.pop(name) for name in texts},
+            **{name: float(value) for name, value in row.items()},
+        )
         for row in rows
     ]
 
@@ -221,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done: list[Line] = []
     for line in lines(options):
         done.append(line)
-        text = markdown(done, options.preset)
+        text = markdown(done)
         print(text.splitlines()[-1], flush=True)
         (options.folder / "audit.md").write_text(text, encoding="utf-8")
         with (options.folder / "audit.csv").open("w", newline="", encoding="utf-8") as file:

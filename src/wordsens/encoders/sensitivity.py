@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wordsens.arguments import token_ids
-from wordsens.encoders.cascade import search_in_turn, starts_needed
+from wordsens.encoders.layer_search import search_each
 from wordsens.encoders.layered import LayeredEncoder, Measurable, layered
 from wordsens.encoders.view import EncoderView
 from wordsens.errors import UserError, whole_number
 from wordsens.randomness import Stream
 from wordsens.search.sensitivity import Positions, chosen_sets
-from wordsens.search.supremum import starting_points
 from wordsens.tidy import Tidy, several
 
 if TYPE_CHECKING:
@@ -93,9 +92,9 @@ def layer_sensitivity(
     of transformers with its ``tokenizer``.  X is what the first block receives and the word moves
     there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as equation (4) has it; with ``perturb="word_vector"`` it moves
     before positions are added and normalised away, in the static word vector that ``inputs_embeds``
-    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, layer after layer, from the two
-    attracting directions and from random ones, for every layer and position of its own; what it
-    finds for one layer is tried on the others as well.
+    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, for every layer and position of its
+    own: from attracting directions and random ones in the first layer, and towards other words of
+    the vocabulary in the deeper ones.  What it finds for one layer is tried on the others as well.
 
     ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without
     special tokens; these are put around it unless ``special_tokens`` is False, and ``positions``
@@ -149,10 +148,7 @@ def search_layers(
     trivial = 0 if model.perturb == "layer0" else -1
     searched = [layer for layer in layers if layer > trivial] or [0]
     view = EncoderView(model, whole, sets + len(before), searched)
-    total = starts_needed(starts, searched)
-    noise = torch.stack([_noise(stream, sets, total, view) for stream in streams])
-    points, names = starting_points(view.select(slice(0, None, len(searched))), noise)
-    found = search_in_turn(view, points, searched, starts=starts, steps=steps)
+    found, names = search_each(view, searched, sets, streams, starts=starts, steps=steps)
 
     # Every Δ found is tried on every layer: the best of a layer may come from another's search.
     T, P, K = len(ids), len(sets), len(searched)
@@ -170,7 +166,10 @@ def search_layers(
         layers=torch.tensor(layers),
         sup=sup.cpu(),
         position=sets[best.cpu(), 0],
-        start=[[names[i] for i in row] for row in start[trial, group].tolist()],
+        start=[
+            [names[k][i] for k, i in zip(*pair, strict=True)]
+            for pair in zip(at.tolist(), start[trial, group].tolist(), strict=True)
+        ],
         steps=found.steps[trial, group].cpu(),
         spread=spreads[trial, best * K + own.to(group.device)].cpu(),
         norm=view.norms[layers].T.cpu(),
@@ -192,16 +191,6 @@ def chosen_layers(layers: str | int | Sequence[int], depth: int) -> list[int]:
             f"layers {layers!r}: the encoder has layers 0 to {depth}; choose all or a list"
         )
     return sorted(set(numbers))
-
-
-def _noise(stream: Stream, sets: torch.Tensor, starts: int, view: EncoderView) -> torch.Tensor:
-    """Random starts (P, S, m, d) of one text; the layers share them."""
-    shape = (starts, *view.tokens.shape[2:])
-    drawn = [
-        stream.child("starts", words=words).normal(*shape, dtype=view.tokens.dtype)
-        for words in sets.tolist()
-    ]
-    return torch.stack(drawn).to(view.tokens.device)
 
 
 def _token_ids(model: LayeredEncoder, text: str | Sequence[int] | torch.Tensor) -> torch.Tensor:

@@ -151,6 +151,20 @@ class EncoderView(OneTokenView):
             for name in ("queries", "singular")
         }
 
+    def towards(self, words: torch.Tensor) -> torch.Tensor:
+        """x' − x_I (T, P, S, m, d) to other words in the same places, given their token ids.
+
+        A view of one layer; ``words`` are (T, P, S, m).
+        """
+        found = self.tokens.new_empty(*words.shape, self.tokens.shape[-1])
+        for trial, at_sets in enumerate(words.to(self.token_ids.device)):
+            for group, chosen in enumerate(at_sets):
+                texts = self.token_ids[trial].repeat(len(chosen), 1)
+                texts[:, self.rows[group]] = chosen
+                moved = [self.model.embed(part) for part in texts.split(self._at_once())]
+                found[trial, group] = torch.cat([x[:, self.rows[group]] for x in moved])
+        return found / self.unit[:, :, None] - self.tokens[:, :, None]
+
     def moved_by(self, delta: torch.Tensor) -> torch.Tensor:
         """Δ (T, P, …, m, d) in the embedding's own units."""
         shape = (*self.unit.shape[:2], *[1] * (delta.ndim - 4), *self.unit.shape[2:])

@@ -1,0 +1,92 @@
+"""Where the search of layers starts: towards words that move a layer, and what attracts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import wordsens
+from tests.encoders.test_layered import IDS, sharp
+from wordsens.data.encoders import Encoder
+from wordsens.encoders import layer_search
+from wordsens.encoders.layer_search import search_each
+from wordsens.encoders.view import EncoderView
+from wordsens.randomness import Stream
+from wordsens.search.momentum import Course, Front
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert: Path) -> Encoder:
+    return Encoder.open(tiny_bert, "encoders.tiny")
+
+
+@pytest.mark.parametrize("perturb", ["layer0", "word_vector"])
+def test_a_direction_to_a_word_ends_at_the_word(encoder, perturb: str) -> None:
+    model = sharp(encoder, perturb)
+    view = EncoderView(model, IDS, torch.tensor([[1, 4], [3, 2]]), [3])
+    words = torch.arange(5, 29).reshape(2, 2, 3, 2)
+    moved = model.embed(IDS)[:, None, None].repeat(1, 2, 3, 1, 1)
+    delta = view.moved_by(view.towards(words))
+    for trial in range(2):
+        for group, rows in enumerate([[1, 4], [3, 2]]):
+            for start in range(3):
+                text = IDS[trial].clone()
+                text[rows] = words[trial, group, start]
+                moved[trial, group, start, rows] += delta[trial, group, start]
+                expected = model.embed(text[None])[0]
+                torch.testing.assert_close(moved[trial, group, start], expected)
+
+
+def recorded(encoder: Encoder, monkeypatch, layers: list[int], **effort: int):
+    """The directions from which each layer's search begins, its course, and the names."""
+    seen: list[tuple[torch.Tensor, Course]] = []
+    climb = layer_search.ascend
+
+    def ascend(view: EncoderView, front: Front, course: Course) -> Front:
+        seen.append((front.u, course))
+        return climb(view, front, course)
+
+    monkeypatch.setattr(layer_search, "ascend", ascend)
+    sets = torch.tensor([[1], [3]])
+    view = EncoderView(sharp(encoder), IDS, sets, layers)
+    streams = [Stream(0, "search", trial=trial) for trial in range(len(IDS))]
+    _, names = search_each(view, layers, sets, streams, **effort)
+    return view, seen, names
+
+
+def test_deep_layers_start_at_the_words_that_move_them_most(encoder, monkeypatch) -> None:
+    view, seen, names = recorded(encoder, monkeypatch, [1, 3], starts=3, steps=1)
+    assert set(names[0]) == {"queries", "singular", "random"}
+    assert names[1] == ["word"] * 3
+    here = view.select(slice(1, None, 2))
+    every = torch.arange(44).expand(2, 2, -1)[..., None]
+    toward = torch.nn.functional.normalize(here.towards(every), dim=-1)
+    chosen = seen[1][0]
+    same = (chosen[:, :, :, None] - toward[:, :, None]).abs().amax((-1, -2)) < 1e-9
+    assert same.any(-1).all(), "every start points to a word"
+    assert (same.sum(2) <= 1).all(), "no word twice"
+    moved = here.tokens[:, :, None] + here.radius * toward
+    value, _ = here.value_and_grad(moved)
+    started, _ = here.value_and_grad(here.tokens[:, :, None] + here.radius * chosen)
+    # 12 of 44 words are looked at, and the best three of them taken.
+    assert (started.mean(-1) > value.mean(-1)).all()
+
+
+def test_shallow_layers_have_more_starts_and_two_go_on(encoder, monkeypatch) -> None:
+    _, seen, _ = recorded(encoder, monkeypatch, [1, 2, 3], starts=2, steps=6)
+    assert [u.shape[2] for u, _ in seen] == [4, 2, 2]  # of three layers
+    assert [course.keep for _, course in seen] == [{3: 2}] * 3
+
+
+def test_spread_tells_of_two_starts(encoder) -> None:
+    found = wordsens.layer_sensitivity(sharp(encoder), IDS[0, 1:-1], starts=2, steps=3, layers=[3])
+    assert found.spread[0] > 0
+    assert found.start == ["word"]
+
+
+def test_a_layers_own_search_knows_nothing_of_the_others(encoder, monkeypatch) -> None:
+    _, alone, _ = recorded(encoder, monkeypatch, [3], starts=2, steps=2)
+    _, both, _ = recorded(encoder, monkeypatch, [1, 3], starts=2, steps=2)
+    assert torch.equal(alone[0][0], both[-1][0])
