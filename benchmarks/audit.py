@@ -40,7 +40,7 @@ MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
 WORDS = (5, 10, 40, 100)
 DIMENSIONS = (8, 32, 128)
 LAYERS = [1, 3, 6]
-FIGURE = {"starts": 2, "steps": 36}  # the effort of the default figure of layers
+FIGURE = {"starts": 2, "steps": 40}  # the effort of the default figure of layers
 TRAINED = ("raf", "qkv", "relu_raf", "rf")  # maps whose losses are searched
 
 
@@ -58,7 +58,7 @@ class Preset:
 
 
 PRESETS = {
-    "small": Preset(4, 2, 1300, {10: (1, 1)}),
+    "small": Preset(4, 2, 1300, {10: (4, 2), 25: (2, 1)}),
     "full": Preset(24, 8, 100 * 128, {10: (14, 6), 25: (6, 3), 50: (3, 1), 128: (1, 1)}),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from wordsens.progress import advance, stage
 from wordsens.randomness import Stream
 from wordsens.search.power import climb
 
-# Searches of the ball (starts, steps) and words run at each position.
-EFFORTS = {"page": (3, 15, 96), "quick": (1, 5, 24)}
+# Starts and steps of the searches of the last layer and of the output, words run at each position.
+# In a layer's search one start that goes on does more than several that stop early.
+EFFORTS = {"page": ((1, 36), (3, 15), 96), "quick": ((1, 5), (1, 5), 24)}
 BACKWARDS = 3  # what a step of a search costs, in runs of the model
 
 
@@ -91,17 +93,18 @@ class Explainer:
         inside = list(ids[part])
         whole = torch.tensor([*self.before, *inside, *self.after])
         self.encoder.check_ids(whole)
-        starts, steps, shortlist = EFFORTS[self.effort]
+        of_layer, of_output, shortlist = EFFORTS[self.effort]
         at = [len(self.before) + row for row in rows]
         runs = len(self.words) if self.exhaustive else shortlist
-        searched = BACKWARDS * starts * steps * (1 + (self.head is not None)) * self.delta
+        gradients = math.prod(of_layer) + (self.head is not None) * math.prod(of_output)
+        searched = BACKWARDS * gradients * self.delta
         with stage(runs / (runs + searched)):
             state = Text(self.known, self.head, whole)
             replaced, names = self._words(state, at, part.start, text, shortlist)
         sup: dict[str, np.ndarray] = {}
         if self.delta:
             with stage(searched / (runs + searched)):
-                sup = self._searched(inside, whole, list(rows), at, starts, steps)
+                sup = self._searched(inside, whole, list(rows), at)
         return Explanation(
             pieces=self.encoder.pieces(inside),
             positions=list(rows),
@@ -160,10 +163,9 @@ class Explainer:
         whole: torch.Tensor,
         rows: list[int],
         at: list[int],
-        starts: int,
-        steps: int,
     ) -> dict[str, np.ndarray]:
         """The largest relative changes found in the ball of each position, (P,), by target."""
+        (starts, steps), of_output, _ = EFFORTS[self.effort]
         options: dict[str, Any] = {"starts": starts, "steps": steps, "seed": self.seed}
         depth, head = self.known.depth, self.head
         with stage(1 if head is None else 0.5):
@@ -174,6 +176,7 @@ class Explainer:
         if head is None:
             return sup
         view = OutputView(head, self.known, whole, torch.tensor(at))
+        starts, steps = of_output
         shape = (starts, 1, view.tokens.shape[-1])
         drawn = [
             Stream(self.seed, "output", row=row).normal(*shape, dtype=torch.float64) for row in at

@@ -22,7 +22,7 @@ from wordsens.search.supremum import starting_points
 
 FIRST, LAST, MEMORY = (0.2,), 0.02, 0.65  # of momentum: step lengths and β
 SHALLOW = 1  # layers up to this one start from what attracts attention, deeper ones from words
-MORE = 2  # times as many starts at layers of at most half the depth, which cost less
+LONGER = 1.5  # times as many steps at layers of at most half the depth, which cost less
 LOOKED_AT = 4  # words for every start
 
 
@@ -37,25 +37,24 @@ def search_each(
 ) -> tuple[Maximum, list[list[str]]]:
     """Maxima at the P·K sets of a view of K ``layers``, and the names of each layer's starts.
 
-    ``sets`` (P, m) and a stream for each of the T texts name what is drawn.  ``starts`` begin at
-    the deeper half of the encoder's layers, twice as many at others.  Half of them go on after half
-    of the steps, and two at least.
+    ``sets`` (P, m) and a stream for each of the T texts name what is drawn.  Half of the starts,
+    two at least, go on after half of the steps.
     """
     here = view.select(slice(0, None, len(layers)))  # one layer, all positions
-    counts = [starts * (MORE if 2 * layer <= view.model.depth else 1) for layer in layers]
-    noise = _noise(here, sets, streams, max(counts))
-    costs = [layer * count for layer, count in zip(layers, counts, strict=True)]
+    lengths = [round(steps * (LONGER if 2 * x <= view.model.depth else 1)) for x in layers]
+    costs = [layer * length for layer, length in zip(layers, lengths, strict=True)]
+    noise = _noise(here, sets, streams, starts)
     if max(layers) > SHALLOW:
         words, changes = _words(here, sets, streams, LOOKED_AT * starts, noise)
     found: list[Maximum] = []
     names: list[list[str]] = []
-    for k, (layer, count) in enumerate(zip(layers, counts, strict=True)):
+    for k, (layer, length) in enumerate(zip(layers, lengths, strict=True)):
         if layer <= SHALLOW:
-            points, known = starting_points(here, noise[:, :, :count])
+            points, known = starting_points(here, noise, least=1)
         else:
-            points = at(words, leaders(changes[..., layer], count))
-            known = ["word"] * count
-        course = Course(steps, FIRST, LAST, {steps // 2: max(2, (count + 1) // 2)}, MEMORY)
+            points = at(words, leaders(changes[..., layer], starts))
+            known = ["word"] * starts
+        course = Course(length, FIRST, LAST, {length // 2: max(2, (starts + 1) // 2)}, MEMORY)
         with stage(costs[k] / max(1, sum(costs))):
             front = ascend(view.select(slice(k, None, len(layers))), Front.of(points), course)
         found.append(front.maximum(view.radius))
@@ -107,10 +106,5 @@ def _drawn(
 
 def _laced(found: Sequence[Maximum]) -> Maximum:
     """The maxima of K layers as those of one view, positions outermost."""
-
-    def laced(name: str) -> torch.Tensor:
-        return torch.stack([getattr(each, name) for each in found], 2).flatten(1, 2)
-
-    least = min(each.finals.shape[-1] for each in found)
-    finals = torch.stack([each.finals.topk(least).values for each in found], 2).flatten(1, 2)
-    return Maximum(*(laced(name) for name in ("value", "delta", "start", "steps")), finals)
+    several = zip(*(vars(each).values() for each in found), strict=True)
+    return Maximum(*(torch.stack(parts, 2).flatten(1, 2) for parts in several))

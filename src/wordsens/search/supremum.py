@@ -75,10 +75,15 @@ def search(
     return Suprema(Maximum.joined(maxima), torch.cat(bounds, 1), torch.cat(norms, 1), names)
 
 
-def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tensor, list[str]]:
-    """The view's own directions and random ones, half of each at most, S in all."""
+def starting_points(
+    view: OneTokenView, noise: torch.Tensor, least: int = 0
+) -> tuple[torch.Tensor, list[str]]:
+    """The view's own directions and random ones, S in all.
+
+    Half are the view's own, or ``least`` where that is more, as far as it has so many.
+    """
     total = noise.shape[2]
-    known = list(view.directions().items())[: total // 2]
+    known = list(view.directions().items())[: max(least, total // 2)]
     random = noise[:, :, : total - len(known)]
     names = [name for name, _ in known] + ["random"] * random.shape[2]
     if not known:
