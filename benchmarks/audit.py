@@ -40,7 +40,7 @@ MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
 WORDS = (5, 10, 40, 100)
 DIMENSIONS = (8, 32, 128)
 LAYERS = [1, 3, 6]
-FIGURE = {"starts": 2, "steps": 40}  # the effort of the default figure of layers
+FIGURE: dict[str, Any] = {"starts": 2, "steps": 48}  # the effort of the default figure of layers
 TRAINED = ("raf", "qkv", "relu_raf", "rf")  # maps whose losses are searched
 
 
@@ -216,15 +216,14 @@ def kept(options: argparse.Namespace) -> list[Line]:
         return []
     with path.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    texts = ("what", "preset")
-    return [
-        Line(
-            draws=int(row.pop("draws")),
-            **{name: row.pop(name) for name in texts},
-            **{name: float(value) for name, value in row.items()},
-        )
-        for row in rows
-    ]
+    return [_line(row) for row in rows]
+
+
+def _line(row: dict[str, Any]) -> Line:
+    texts = {name: row.pop(name) for name in ("what", "preset")}
+    draws = int(row.pop("draws"))
+    numbers: dict[str, Any] = {name: float(value) for name, value in row.items()}
+    return Line(draws=draws, **texts, **numbers)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
