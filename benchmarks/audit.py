@@ -40,7 +40,7 @@ MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
 WORDS = (5, 10, 40, 100)
 DIMENSIONS = (8, 32, 128)
 LAYERS = [1, 3, 6]
-FIGURE: dict[str, Any] = {"starts": 2, "steps": 48}  # the effort of the default figure of layers
+FIGURE: dict[str, Any] = {"starts": 2, "steps": 40}  # the effort of the default figure of layers
 TRAINED = ("raf", "qkv", "relu_raf", "rf")  # maps whose losses are searched
 
 

@@ -75,7 +75,6 @@ def test_deep_layers_start_at_the_words_that_move_them_most(encoder, monkeypatch
 
 
 def test_shallow_layers_climb_longer_and_two_starts_go_on(encoder, monkeypatch) -> None:
-    monkeypatch.setattr(layer_search, "SHALLOW", 0)
     _, seen, _ = recorded(encoder, monkeypatch, [1, 2, 3], starts=2, steps=6)
     assert [course.steps for _, course in seen] == [9, 6, 6]  # of three layers
     assert [course.keep for _, course in seen] == [{4: 2}, {3: 2}, {3: 2}]

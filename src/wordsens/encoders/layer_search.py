@@ -22,7 +22,7 @@ from wordsens.search.supremum import starting_points
 
 FIRST, LAST, MEMORY = (0.2,), 0.02, 0.65  # of momentum: step lengths and β
 SHALLOW = 1  # layers up to this one start from what attracts attention, deeper ones from words
-LONGER = 1.5  # times as many steps at deeper layers up to half the depth, which cost less
+LONGER = 1.5  # times as many steps at layers of at most half the depth, which cost less
 LOOKED_AT = 4  # words for every start
 
 
@@ -41,8 +41,7 @@ def search_each(
     two at least, go on after half of the steps.
     """
     here = view.select(slice(0, None, len(layers)))  # one layer, all positions
-    half = view.model.depth / 2
-    lengths = [round(steps * (LONGER if SHALLOW < x <= half else 1)) for x in layers]
+    lengths = [round(steps * (LONGER if 2 * x <= view.model.depth else 1)) for x in layers]
     costs = [layer * length for layer, length in zip(layers, lengths, strict=True)]
     noise = _noise(here, sets, streams, starts)
     if max(layers) > SHALLOW:
