@@ -62,7 +62,7 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     name = "relu_raf"
     title = "Random attention with ReLU (ReLU-RAF)"
     short = "ReLU-RAF"
-    effort = Effort(starts=24, anneal=0, steps=320)  # exploring and refining (search.momentum)
+    effort = Effort(starts=24, anneal=0, steps=460)  # exploring and refining (search.ridges)
     normalization: Normalization = ReLU()
 
     @classmethod

@@ -54,6 +54,16 @@ def leaders(value: torch.Tensor, count: int) -> torch.Tensor:
     return value.topk(min(count, value.shape[-1])).indices.sort().values
 
 
+def leaders_by_kind(
+    value: torch.Tensor, kinds: Sequence[int], counts: Sequence[int]
+) -> torch.Tensor:
+    """The same by kind: starts stand kind after kind, ``kinds`` of each, and ``counts`` go on."""
+    parts = value.split(list(kinds), -1)
+    offsets = [sum(kinds[:k]) for k in range(len(kinds))]
+    chosen = zip(parts, offsets, counts, strict=True)
+    return torch.cat([first + leaders(part, count) for part, first, count in chosen], -1)
+
+
 def tangent(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     """What of x is tangent to the spheres at u, word by word."""
     return x - (x * u).sum(-1, keepdim=True) * u

@@ -28,7 +28,7 @@ Layer = TypeVar("Layer", bound="AttentionMap")
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=24, anneal=50, steps=50, halve=4)
+    effort = Effort(starts=24, anneal=50, steps=50, halve=4, afresh=48)
     normalization: Normalization
     query: Projection
     key: Projection
