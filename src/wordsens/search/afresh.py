@@ -9,8 +9,6 @@ Boender and Rinnooy Kan, Math. Programming 37, 1987).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from wordsens.search.maximum import Maximum
@@ -27,21 +25,8 @@ def met_once(maximum: Maximum, kinked: bool) -> torch.Tensor:
     return first - second > (ON_RIDGES if kinked else MET) * first
 
 
-def with_another(
-    maximum: Maximum, trials: list[int], position: int, other: Maximum, start: int
-) -> Maximum:
-    """The maximum with what another search, of these trials at one position, found higher there.
-
-    Its points are said to come from the start of index ``start``.
-    """
-    here = Maximum(*(x[trials, position : position + 1] for x in vars(maximum).values()))
-    other = replace(other, start=torch.full_like(other.start, start))
-    best = here.or_better(other)
-    # the best final is the value found, the others are kept: the spread says what one search missed
-    finals = best.finals.sort(-1, descending=True).values
-    finals[..., 0] = torch.maximum(finals[..., 0], best.value.to(finals))
-    best = replace(best, finals=finals)
-    joined = {name: x.clone() for name, x in vars(maximum).items()}
-    for name, x in vars(best).items():
-        joined[name][trials, position] = x[:, 0].to(joined[name])
-    return Maximum(**joined)
+def with_best(maximum: Maximum) -> torch.Tensor:
+    """Finals (T, P, S) with the best value as the largest: what others found counts, too."""
+    finals = maximum.finals.sort(-1, descending=True).values
+    finals[..., 0] = torch.maximum(finals[..., 0], maximum.value.to(finals))
+    return finals

@@ -30,6 +30,14 @@ class Maximum:
             *(torch.cat(x, 1) for x in zip(*(vars(part).values() for part in parts), strict=True))
         )
 
+    def improved(self, trials: list[int], sets: slice, other: Maximum) -> Maximum:
+        """``or_better`` in some of the trials and sets, those of ``other``."""
+        best = Maximum(*(x[trials, sets] for x in vars(self).values())).or_better(other)
+        joined = {name: x.clone() for name, x in vars(self).items()}
+        for name, x in vars(best).items():
+            joined[name][trials, sets] = x.to(joined[name])
+        return Maximum(**joined)
+
     def or_better(self, other: Maximum) -> Maximum:
         """``other``'s point where its value is larger; the finals stay this one's."""
         better = other.value > self.value

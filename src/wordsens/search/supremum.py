@@ -18,7 +18,7 @@ from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.search.afresh import met_once, with_another
+from wordsens.search.afresh import met_once, with_best
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
@@ -98,21 +98,30 @@ def starting_points(view: OneTokenView, noise: torch.Tensor) -> tuple[torch.Tens
 def _power(
     view: OneTokenView, starts: torch.Tensor, inner: torch.Tensor, effort: Effort
 ) -> Maximum:
-    maximum = None
     if view.reach >= NARROW:
         maximum = _searched(view, starts, inner, effort, view.coarse())
         doubtful = (maximum.value[1] - maximum.value[0]).abs() > DOUBTFUL * maximum.value[1]
         maximum = replace(maximum, value=maximum.value[1])
         if not doubtful.any() or view.precise() is view:
             return maximum
+        trials = doubtful.any(1).nonzero()[:, 0].tolist()
+        part = view if len(trials) == len(doubtful) else view.trials(trials)
+        again = _exactly(part, starts[trials], inner[trials], effort)
+        return maximum.improved(trials, slice(None), again)
+    return _exactly(view, starts, inner, effort)
+
+
+def _exactly(
+    view: OneTokenView, starts: torch.Tensor, inner: torch.Tensor, effort: Effort
+) -> Maximum:
+    """All in float64, of small balls on larger ones."""
     exact = copy.copy(view.precise())
     exact.reach = max(view.reach, LINEAR)
     like = exact.tokens
     again = _searched(exact, starts.to(like), inner.to(like), effort, exact)
     shorter = view.reach / exact.reach
     delta = (shorter * again.delta).to(view.tokens)
-    again = replace(again, delta=delta, value=view.squared_change(delta))
-    return again if maximum is None else maximum.or_better(again)
+    return replace(again, delta=delta, value=view.squared_change(delta))
 
 
 def _begun_afresh(
@@ -131,8 +140,9 @@ def _begun_afresh(
         starts = _noise(few, sets[p : p + 1], own, "afresh", effort.afresh)
         again = _power(few, starts, starts, effort)
         # random starts are the last ones of a search
-        maximum = with_another(maximum, trials, p, again, effort.starts - 1)
-    return maximum
+        again = replace(again, start=torch.full_like(again.start, effort.starts - 1))
+        maximum = maximum.improved(trials, slice(p, p + 1), again)
+    return replace(maximum, finals=with_best(maximum))
 
 
 def _searched(
