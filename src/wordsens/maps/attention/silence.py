@@ -79,7 +79,7 @@ def _reached(
 
 
 def _own_lack(state: AttentionState, v: torch.Tensor, margin: float) -> torch.Tensor:
-    """What v (T, P, S, m, d) lacks to be ``margin`` inside ⟨query(v), key(v)⟩ > 0, to first order."""
+    """What v (T, P, S, m, d) lacks to be ``margin`` within ⟨query(v), key(v)⟩ > 0, roughly."""
     flat = v.flatten(1, 3)[:, None]
     query, key = state.query(flat), state.key(flat)
     score = (query * key).sum(-1).sum(1)[..., None]
