@@ -1,4 +1,4 @@
-"""Starts that differ: cones of ReLU attention, kinds halved apart, and fresh starts where needed."""
+"""Starts that differ: cones of ReLU attention, kinds halved apart, fresh starts where needed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_words_that_attend_to_themselves_alone_are_found(n, mean):
 
 
 def test_a_kind_of_starts_is_not_given_up_for_another():
-    """Where the best of 250 words sharing a mean attends to itself, other starts look better first."""
+    """Where the best of 250 words attends to itself, other starts look better at first."""
     n, d, trials = 250, 32, 4
     cls, view, sets, streams = drawn("relu_raf", n, d, trials, mean=1.0)
     effort = cls.effort_for(n, d)
@@ -71,7 +71,7 @@ def test_leaders_are_chosen_within_their_kind():
 def test_the_spread_shows_where_annealing_leads_astray():
     """Some annealed starts are kept to the end, so that the finals show what they missed."""
     n, d, trials = 40, 8, 60
-    cls, view, sets, streams = drawn("raf", n, d, trials, mean=1.0)
+    _, view, _, streams = drawn("raf", n, d, trials, mean=1.0)
     starts = torch.stack([s.child("starts").normal(1, 24, 1, d).double() for s in streams])
     u = power._annealed(view, power.sphere(starts), 50, 100)
     annealed = climb(view, u, anneal=0, steps=80).value
