@@ -69,4 +69,5 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # few dimensions have many maxima for their size, and more starts cost little there
         small = 4 if d <= FEW else 2 if n * d <= SMALL else 1
-        return replace(cls.effort, starts=small * cls.effort.starts)
+        starts = small * cls.effort.starts
+        return replace(cls.effort, starts=starts, afresh=starts if small > 1 else 0)
