@@ -1,15 +1,15 @@
 """How far found values are from a search thirty times as long: ``make audit``.
 
     python -m benchmarks.audit --preset small|full [--only MAP] [--resume]
-                               [--encoder FOLDER --texts H5]
+                               [--texts H5 [--encoder FOLDER]]
 
 For every map, draws at several sizes; half of them have words that share a mean.  All draws of a
 size are one batch.  The reference is the best of the default search and of one with ten times the
 starts and three times the steps.  Losses are compared with a search ten times as long, jointly and
-singly, and with the published descent.  With an encoder's folder and embeddings made of its texts,
-the layers of the encoder are audited too, trained and random; a draw is a layer of a text.
-``audit.csv`` and ``audit.md`` are written after every line; with ``--resume`` the lines of that
-table are kept, those of other presets too.
+singly, and with the published descent.  With embeddings of texts, attention is audited on them too;
+with the folder of the encoder that made them, its layers, trained and random; a draw is a layer of
+a text.  ``audit.csv`` and ``audit.md`` are written after every line; with ``--resume`` the lines of
+that table are kept, those of other presets too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import csv
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,31 +36,36 @@ from wordsens.search.supremum import search
 
 HERE = Path(__file__).resolve().parent
 STARTS, STEPS = 10, 3  # of the reference, in those of the default
-MAPS: dict[str, dict[str, Any]]
-MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}, "drf": {"depth": 8}}
-WORDS = (5, 10, 40, 100)
-DIMENSIONS = (8, 32, 128)
+MAPS: dict[str, dict[str, Any]]  # by map, and after a comma what distinguishes the line
+MAPS = {"raf": {}, "qkv": {}, "relu_raf": {}, "rf": {}}
+MAPS |= {f"drf, L = {depth}": {"depth": depth} for depth in (2, 4, 8)}
+SIZES = tuple((n, d) for n in (5, 10, 40, 100) for d in (8, 32, 128))
+DEEP = 1300  # largest n·d for deep features, which have a matrix n·d × n·d a layer
+EMBEDDED = ((10, 384), (50, 96), (100, 192), (250, 96))  # sizes of word embeddings
+ON_TEXTS = ("raf", "relu_raf")
 LAYERS = [1, 3, 6]
 FIGURE: dict[str, Any] = {"starts": 2, "steps": 40}  # the effort of the default figure of layers
-TRAINED = ("raf", "qkv", "relu_raf", "rf")  # maps whose losses are searched
+TRAINED = ("raf", "qkv", "relu_raf", "rf", "drf, L = 2")  # maps whose losses are searched
 
 
 @dataclass(frozen=True)
 class Preset:
     """Draws at every size, sizes with n·d up to ``largest``, ``trials`` of every size for losses.
 
-    ``windows`` are texts of every length n, for trained layers and for random ones.
+    ``samples`` are of word embeddings, of every size; ``windows`` are texts of every length n, for
+    trained layers and for random ones.
     """
 
     draws: int
     trials: int
     largest: int
+    samples: int
     windows: dict[int, tuple[int, int]]
 
 
 PRESETS = {
-    "small": Preset(4, 2, 1300, {10: (4, 2), 25: (2, 1)}),
-    "full": Preset(24, 8, 100 * 128, {10: (14, 6), 25: (6, 3), 50: (3, 1), 128: (1, 1)}),
+    "small": Preset(4, 2, 1300, 4, {10: (4, 2), 25: (2, 1)}),
+    "full": Preset(24, 8, 100 * 128, 8, {10: (14, 6), 25: (6, 3), 50: (3, 1), 128: (1, 1)}),
 }
 
 
@@ -91,32 +97,50 @@ class Line:
 
 
 def audited_map(name: str, preset: Preset) -> Line:
+    draws = []
+    most = min(preset.largest, DEEP) if name.startswith("drf") else preset.largest
+    for n, d in SIZES:
+        if n * d > most:
+            continue
+        streams = [Stream(0, "audit", map=name, n=n, d=d, t=t) for t in range(preset.draws)]
+        X = torch.stack([s.child("X").normal(n, d, dtype=torch.float64) for s in streams])
+        means = [s.child("mean").normal(1, d, dtype=torch.float64) for s in streams]
+        X[1::2] += torch.stack(means)[1::2]
+        draws.append(((normalize(X, dim=-1) * d**0.5).float(), streams))
+    return _audited(name, name, draws)
+
+
+def audited_texts(name: str, texts: Path, preset: Preset) -> Line:
+    """The same for samples of word embeddings."""
+    from wordsens.data.samples import draw_samples
+
+    draws = []
+    for n, d in EMBEDDED:
+        streams = [Stream(0, "audit", map=name, n=n, d=d, t=t) for t in range(preset.samples)]
+        samples = draw_samples(texts, n, d, preset.samples, Stream(0, "audit", n=n, d=d))
+        draws.append((samples.X, streams))
+    return _audited(f"{name}, word embeddings", name, draws)
+
+
+def _audited(what: str, name: str, draws: Sequence[tuple[torch.Tensor, list[Stream]]]) -> Line:
+    """A line from samples (T, n, d) of several sizes, with the streams of their trials."""
     short, evaluations, seconds = [], 0, 0.0
-    cls = map_class(name)
-    options = MapOptions(**MAPS[name])
-    for n in WORDS:
-        for d in DIMENSIONS:
-            if n * d > preset.largest:
-                continue
-            streams = [Stream(0, "audit", map=name, n=n, d=d, t=t) for t in range(preset.draws)]
-            X = torch.stack([s.child("X").normal(n, d, dtype=torch.float64) for s in streams])
-            means = [s.child("mean").normal(1, d, dtype=torch.float64) for s in streams]
-            X[1::2] += torch.stack(means)[1::2]
-            X = (normalize(X, dim=-1) * d**0.5).float()
-            sets = torch.zeros(1, 1, dtype=torch.long)
-            view = cls.draw_view(X, sets, [s.child("map") for s in streams], options)
-            count = [0]
-            _counted(view, count)
-            effort = cls.effort_for(n, d, options)
-            began = time.process_time()
+    cls, options = map_class(name.split(",")[0]), MapOptions(**MAPS[name])
+    sets = torch.zeros(1, 1, dtype=torch.long)
+    for X, streams in draws:
+        n, d = X.shape[1:]
+        view = cls.draw_view(X, sets, [s.child("map") for s in streams], options)
+        effort = cls.effort_for(n, d, options)
+        began = time.process_time()
+        with _counted(type(view)) as count:
             found = _sup(cls, view, sets, streams, effort, n)
-            seconds += time.process_time() - began
-            evaluations += count[0]
-            far = replace(effort, starts=STARTS * effort.starts, steps=STEPS * effort.steps)
-            best = _sup(cls, view, sets, [s.child("longer") for s in streams], far, n)
-            known = found > 0  # a ReLU map can be zero at X
-            short.append(((best - found).clamp_min(0) / torch.maximum(best, found))[known].numpy())
-    return Line.of(name, np.concatenate(short), evaluations, seconds)
+        seconds += time.process_time() - began
+        evaluations += count[0]
+        far = replace(effort, starts=STARTS * effort.starts, steps=STEPS * effort.steps)
+        best = _sup(cls, view, sets, [s.child("longer") for s in streams], far, n)
+        known = found > 0  # a ReLU map can be zero at X
+        short.append(((best - found).clamp_min(0) / torch.maximum(best, found))[known].numpy())
+    return Line.of(what, np.concatenate(short), evaluations, seconds)
 
 
 def _sup(cls: Any, view: Any, sets: Any, streams: Any, effort: Any, n: int) -> torch.Tensor:
@@ -124,14 +148,20 @@ def _sup(cls: Any, view: Any, sets: Any, streams: Any, effort: Any, n: int) -> t
     return found.sup.nan_to_num(0)
 
 
-def _counted(view: Any, count: list[int]) -> None:
-    step = view.value_and_grad
+@contextmanager
+def _counted(kind: Any) -> Iterator[list[int]]:
+    """Counts the evaluations of all views of a class."""
+    count, step = [0], kind.value_and_grad
 
-    def counting(v: torch.Tensor, sharpness: float = 1.0) -> Any:
+    def counting(self: Any, v: torch.Tensor, sharpness: float = 1.0) -> Any:
         count[0] += v.shape[:3].numel()
-        return step(v, sharpness)
+        return step(self, v, sharpness)
 
-    view.value_and_grad = counting
+    kind.value_and_grad = counting
+    try:
+        yield count
+    finally:
+        kind.value_and_grad = step
 
 
 def audited_layers(folder: Path, texts: Path, weights: str, n: int, windows: int) -> Line:
@@ -165,7 +195,7 @@ def line_of_layers(weights: str, n: int) -> str:
 
 def lines_of_losses(name: str, preset: Preset) -> Iterator[Line]:
     above, published, evaluations, seconds = audited_losses(
-        name, MAPS[name], preset.trials, preset.largest
+        name.split(",")[0], MAPS[name], preset.trials, preset.largest
     )
     cost = (evaluations * above.shape[1], seconds * above.shape[1])  # of a trial, not of a value
     yield Line.of(f"losses, {name}", above.ravel(), *cost)
@@ -197,6 +227,10 @@ def fresh(options: argparse.Namespace, done: set[str]) -> Iterator[Line]:
     for name in MAPS:
         if options.only in name and name not in done:
             yield audited_map(name, preset)
+    for name in ON_TEXTS if options.texts else ():
+        line = f"{name}, word embeddings"
+        if options.only in line and line not in done:
+            yield audited_texts(name, options.texts, preset)
     for name in TRAINED:
         if options.only in f"losses, {name}" and f"losses, {name}" not in done:
             yield from lines_of_losses(name, preset)
@@ -231,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--preset", choices=PRESETS, default="small")
     parser.add_argument("--only", default="", help="lines whose name contains this text")
     parser.add_argument("--encoder", type=Path, help="folder of an encoder, for its layers")
-    parser.add_argument("--texts", type=Path, help="embeddings made of that encoder's texts")
+    parser.add_argument("--texts", type=Path, help="word embeddings of texts")
     parser.add_argument("--folder", type=Path, default=HERE, help="where the tables are written")
     parser.add_argument("--resume", action="store_true", help="keep the lines of the last table")
     options = parser.parse_args(arguments)

@@ -16,12 +16,14 @@ class Effort:
 
     After ``halve`` guarded steps, twice and four times as many, half of the starts goes on; with 0
     all do.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
+    Where one start alone came to the best maximum, ``afresh`` others follow.
     """
 
     starts: int
     anneal: int
     steps: int
     halve: int = 0
+    afresh: int = 0
 
 
 @dataclass(frozen=True)

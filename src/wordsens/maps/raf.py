@@ -62,11 +62,12 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
     name = "relu_raf"
     title = "Random attention with ReLU (ReLU-RAF)"
     short = "ReLU-RAF"
-    effort = Effort(starts=24, anneal=0, steps=320)  # exploring and refining (search.momentum)
+    effort = Effort(starts=24, anneal=0, steps=460)  # exploring and refining (search.ridges)
     normalization: Normalization = ReLU()
 
     @classmethod
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # few dimensions have many maxima for their size, and more starts cost little there
         small = 4 if d <= FEW else 2 if n * d <= SMALL else 1
-        return replace(cls.effort, starts=small * cls.effort.starts)
+        starts = small * cls.effort.starts
+        return replace(cls.effort, starts=starts, afresh=starts if small > 1 else 0)

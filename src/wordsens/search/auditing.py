@@ -69,7 +69,8 @@ def audited_trials(trials: int, share: float, stream: Stream) -> list[int]:
 
 def longer(effort: Effort) -> Effort:
     """An effort ten times as large."""
-    return replace(effort, starts=STARTS * effort.starts, steps=STEPS * effort.steps)
+    starts, afresh = STARTS * effort.starts, STARTS * effort.afresh
+    return replace(effort, starts=starts, steps=STEPS * effort.steps, afresh=afresh)
 
 
 def audit(

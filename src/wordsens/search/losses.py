@@ -69,9 +69,11 @@ def search_losses(
         with stage(schedule[1] / most):
             published(problem, kept, schedule, archive)
         steps = schedule[1]
-    bases = list(dict.fromkeys(goal.loss for goal in goals))
+    bases = list(dict.fromkeys(Goal(goal.loss) for goal in goals))
+    if len(goals) < TOGETHER:  # few bases lead to few points of small γ
+        bases += [goal for goal in goals if goal.penalty]
     count = directions.shape[2]
-    explored = [Goal(loss) for loss in bases for _ in range(count)]
+    explored = [goal for goal in bases for _ in range(count)]
     delta = directions.repeat(1, 1, len(bases), 1, 1)[:, 0]
     labels = torch.arange(count, device=delta.device).repeat(len(bases))
     labels = labels.expand(len(delta), -1)

@@ -30,6 +30,14 @@ class Maximum:
             *(torch.cat(x, 1) for x in zip(*(vars(part).values() for part in parts), strict=True))
         )
 
+    def improved(self, trials: list[int], sets: slice, other: Maximum) -> Maximum:
+        """``or_better`` in some of the trials and sets, those of ``other``."""
+        best = Maximum(*(x[trials, sets] for x in vars(self).values())).or_better(other)
+        joined = {name: x.clone() for name, x in vars(self).items()}
+        for name, x in vars(best).items():
+            joined[name][trials, sets] = x.to(joined[name])
+        return Maximum(**joined)
+
     def or_better(self, other: Maximum) -> Maximum:
         """``other``'s point where its value is larger; the finals stay this one's."""
         better = other.value > self.value
@@ -52,6 +60,16 @@ def at(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 def leaders(value: torch.Tensor, count: int) -> torch.Tensor:
     """Indices (T, P, count) of the largest of value (T, P, S), in the order of the starts."""
     return value.topk(min(count, value.shape[-1])).indices.sort().values
+
+
+def leaders_by_kind(
+    value: torch.Tensor, kinds: Sequence[int], counts: Sequence[int]
+) -> torch.Tensor:
+    """The same by kind: starts stand kind after kind, ``kinds`` of each, and ``counts`` go on."""
+    parts = value.split(list(kinds), -1)
+    offsets = [sum(kinds[:k]) for k in range(len(kinds))]
+    chosen = zip(parts, offsets, counts, strict=True)
+    return torch.cat([first + leaders(part, count) for part, first, count in chosen], -1)
 
 
 def tangent(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:

@@ -2,8 +2,9 @@
 
     w ← β w + g/‖g‖,    v ← (v + η w)/‖v + η w‖,    g and w tangent at v,
 
-with η falling as a cosine.  A step of fixed length crosses the kinks of a ReLU map and the small
-hills of a deep network, at which guarded steps shrink to nothing; the best point visited is kept.
+with η falling as a cosine, or by one factor a step.  A step of fixed length crosses the kinks of a
+ReLU map and the small hills of a deep network, at which guarded steps shrink to nothing; the best
+point visited is kept.
 The right length differs from draw to draw, so that neighbouring starts take different ones.  Many
 starts are given up early, as their order shows soon (sequential halving).
 """
@@ -18,7 +19,15 @@ import torch
 
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import advance, stage
-from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
+from wordsens.search.maximum import (
+    Maximum,
+    at,
+    leaders,
+    leaders_by_kind,
+    sphere,
+    tangent,
+    unit,
+)
 
 MEMORY = 0.8  # β where a course does not say otherwise
 
@@ -27,7 +36,9 @@ MEMORY = 0.8  # β where a course does not say otherwise
 class Course:
     """One run of momentum: its steps, first lengths (in turn over the starts) and last length.
 
-    ``keep`` says how many starts go on after so many steps; ``memory`` is β.
+    ``keep`` says how many starts of each kind go on after so many steps, ``kinds`` how many there
+    are of each, kind after kind, where they are of several; ``memory`` is β.  With ``even`` each
+    step is shorter than the last by the same factor, and the lengths do not follow a cosine.
     """
 
     steps: int
@@ -35,6 +46,15 @@ class Course:
     last: float
     keep: Mapping[int, int]
     memory: float = MEMORY
+    kinds: Sequence[int] = ()
+    even: bool = False
+
+    def length(self, i: int, first: torch.Tensor) -> torch.Tensor:
+        """η of step i, from starts' first lengths."""
+        if self.even:
+            return first * (self.last / first) ** (i / self.steps)
+        fall = 0.5 * (1 + math.cos(math.pi * i / self.steps))
+        return self.last + (first - self.last) * fall
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,7 @@ def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
     first = u.new_tensor(course.first).repeat(-(-count // len(course.first)))[:count]
     first = first.expand(u.shape[:3])[..., None, None]
     moving = torch.zeros_like(u)
+    kinds = list(course.kinds) or [count]
     for i in range(course.steps):
         value, grad = view.value_and_grad(centre + view.radius * u)
         better = value > best.value
@@ -87,13 +108,13 @@ def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
             best.start,
             best.steps + 1,
         )
-        if course.keep.get(i, count) < best.value.shape[2]:
-            kept = leaders(best.value, course.keep[i])
+        going = [min(course.keep.get(i, count), kind) for kind in kinds]
+        if going != kinds:
+            kept, kinds = leaders_by_kind(best.value, kinds, going), going
             best = best.take(kept)
             u, moving, grad, first = (at(x, kept) for x in (u, moving, grad, first))
-        fall = 0.5 * (1 + math.cos(math.pi * i / course.steps))
         moving = tangent(course.memory * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
-        u = sphere(u + (course.last + (first - course.last) * fall) * moving)
+        u = sphere(u + course.length(i, first) * moving)
         advance(i, course.steps)
     return best
 

@@ -11,15 +11,19 @@ nearly quadratic with no gap below the top, where plain power steps creep.
 
 Where the leaders show early, only the better half of the starts goes on after some steps, half of
 these after as many more, and so on (sequential halving; Karnin, Koren and Somekh, ICML 2013).
+Annealed copies and plain starts are halved apart: if one of the two ways leads astray, the values
+of those that are left differ.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import advance
-from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
+from wordsens.search.maximum import Maximum, at, leaders_by_kind, sphere, tangent, unit
 
 SHARPNESS = 0.4  # of the scores when annealing begins
 AVERAGING = 0.5  # share of the power step in an annealing step
@@ -50,8 +54,10 @@ def climb(
     centre = view.tokens[:, :, None]
     u = sphere(starts)
     start = torch.arange(u.shape[2], device=u.device)
+    kinds = [starts.shape[2]]
     if anneal:
         copies = min(ANNEALED, u.shape[2])
+        kinds.insert(0, copies)
         u = torch.cat([_annealed(view, u[:, :, :copies], anneal, anneal + steps), u], 2)
         start = torch.cat([start[:copies], start])
     value, grad = view.value_and_grad(centre + view.radius * u)
@@ -63,9 +69,9 @@ def climb(
     taken[..., : value.shape[-1] - starts.shape[2]] = anneal
     reference, active = value.clone(), torch.ones_like(value, dtype=torch.bool)
     halvings = {halve * k for k in HALVINGS if halve and halve * k <= steps}
-    left = value.shape[-1]
+    left = kinds
     for _ in halvings:
-        left = _half(left)
+        left = _halves(left)
     last = value[..., :0]  # what the last start given up had reached, where one alone goes on
     for i in range(1, steps + 1):
         step = pace[..., None, None]
@@ -86,10 +92,10 @@ def climb(
             active &= value > reference * (1 + tolerance)
             reference = value.clone()
         if i in halvings:
-            count = _half(value.shape[-1])
-            if count == 1 < value.shape[-1]:
+            halves = _halves(kinds)
+            if sum(halves) == 1 < value.shape[-1]:
                 last = value.topk(2).values[..., 1:]
-            kept = leaders(value, count)
+            kept, kinds = leaders_by_kind(value, kinds, halves), halves
             start, value, pace, taken, reference, active, u, slope, aim, flat = (
                 at(x, kept)
                 for x in (start, value, pace, taken, reference, active, u, slope, aim, flat)
@@ -104,19 +110,22 @@ def climb(
         start=at(start, best)[..., 0],
         steps=at(taken, best)[..., 0].long(),
         # as many whether or not the climb ended before it halved, which others decide
-        finals=_finals(value, left, last),
+        finals=_finals(value, kinds, left, last),
     )
 
 
-def _half(count: int) -> int:
-    return (count + 1) // 2
+def _halves(kinds: Sequence[int]) -> list[int]:
+    return [(count + 1) // 2 for count in kinds]
 
 
-def _finals(value: torch.Tensor, left: int, last: torch.Tensor) -> torch.Tensor:
-    """Values of the ``left`` best starts; two at least of several, so that there is a spread."""
+def _finals(
+    value: torch.Tensor, kinds: Sequence[int], left: Sequence[int], last: torch.Tensor
+) -> torch.Tensor:
+    """Values of the best starts, ``left`` of each kind; two at least, so that there is a spread."""
     several = value.shape[-1] > 1 or last.shape[-1] > 0
-    if left > 1 or not several:
-        return value.topk(left).values
+    if sum(left) > 1 or not several:
+        chosen = leaders_by_kind(value, kinds, left)
+        return value.gather(-1, chosen).sort(-1, descending=True).values
     return torch.cat([value.topk(1).values, last], -1) if last.shape[-1] else value.topk(2).values
 
 

@@ -223,4 +223,4 @@ def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None =
             whole_number(name, value)
     if steps is not None:
         effort = replace(effort, steps=steps)
-    return effort if starts is None else replace(effort, starts=starts)
+    return effort if starts is None else replace(effort, starts=starts, afresh=0)

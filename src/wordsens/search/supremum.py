@@ -18,11 +18,13 @@ from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
 from wordsens.randomness import Stream
+from wordsens.search.afresh import met_once, with_best
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
 from wordsens.search.power import ANNEALED, climb
 from wordsens.search.published import published_ascent
+from wordsens.search.ridges import follow_ridges
 
 METHODS = ("power", "published")
 NARROW = 0.1  # reach below which F's short formula loses digits in float32
@@ -67,7 +69,10 @@ def search(
                 maximum = _published(map, part, noise, n)
             else:
                 inner = _noise(part, chosen, streams, "inside", RANDOM) if _small(part) else noise
-                maximum, names = _power(part, noise, inner, effort)
+                starts, names = starting_points(part, noise)
+                maximum = _power(part, starts, inner, effort)
+                if effort.afresh:
+                    maximum = _begun_afresh(part, chosen, streams, maximum, effort)
         bound = part.bound()
         maxima.append(_rounded(maximum, bound))
         bounds.append(bound)
@@ -96,24 +101,53 @@ def starting_points(
 
 
 def _power(
-    view: OneTokenView, noise: torch.Tensor, inner: torch.Tensor, effort: Effort
-) -> tuple[Maximum, list[str]]:
-    starts, names = starting_points(view, noise)
-    maximum = None
+    view: OneTokenView, starts: torch.Tensor, inner: torch.Tensor, effort: Effort
+) -> Maximum:
     if view.reach >= NARROW:
         maximum = _searched(view, starts, inner, effort, view.coarse())
         doubtful = (maximum.value[1] - maximum.value[0]).abs() > DOUBTFUL * maximum.value[1]
         maximum = replace(maximum, value=maximum.value[1])
         if not doubtful.any() or view.precise() is view:
-            return maximum, names
+            return maximum
+        trials = doubtful.any(1).nonzero()[:, 0].tolist()
+        part = view if len(trials) == len(doubtful) else view.trials(trials)
+        again = _exactly(part, starts[trials], inner[trials], effort)
+        return maximum.improved(trials, slice(None), again)
+    return _exactly(view, starts, inner, effort)
+
+
+def _exactly(
+    view: OneTokenView, starts: torch.Tensor, inner: torch.Tensor, effort: Effort
+) -> Maximum:
+    """All in float64, of small balls on larger ones."""
     exact = copy.copy(view.precise())
     exact.reach = max(view.reach, LINEAR)
     like = exact.tokens
     again = _searched(exact, starts.to(like), inner.to(like), effort, exact)
     shorter = view.reach / exact.reach
     delta = (shorter * again.delta).to(view.tokens)
-    again = replace(again, delta=delta, value=view.squared_change(delta))
-    return (again if maximum is None else maximum.or_better(again)), names
+    return replace(again, delta=delta, value=view.squared_change(delta))
+
+
+def _begun_afresh(
+    view: OneTokenView,
+    sets: torch.Tensor,
+    streams: Sequence[Stream],
+    maximum: Maximum,
+    effort: Effort,
+) -> Maximum:
+    """The maximum, searched again from random starts where one start alone came to it."""
+    once = met_once(maximum, view.kinked)
+    for p in once.any(0).nonzero()[:, 0].tolist():
+        trials = once[:, p].nonzero()[:, 0].tolist()
+        few = (view if len(sets) == 1 else view.select(slice(p, p + 1))).trials(trials)
+        own = [streams[t] for t in trials]
+        starts = _noise(few, sets[p : p + 1], own, "afresh", effort.afresh)
+        again = _power(few, starts, starts, effort)
+        # random starts are the last ones of a search
+        again = replace(again, start=torch.full_like(again.start, effort.starts - 1))
+        maximum = maximum.improved(trials, slice(p, p + 1), again)
+    return replace(maximum, finals=with_best(maximum))
 
 
 def _searched(
@@ -139,6 +173,9 @@ def _searched(
 
 def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maximum:
     if view.kinked:
+        beside = view.neighbours(starts[:, :, : (starts.shape[2] + 1) // 2])
+        if beside:
+            return follow_ridges(view, starts, beside, steps=effort.steps)
         return follow_kinks(view, starts, steps=effort.steps)
     return climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
 

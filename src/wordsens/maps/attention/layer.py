@@ -28,7 +28,7 @@ Layer = TypeVar("Layer", bound="AttentionMap")
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=24, anneal=50, steps=50, halve=4)
+    effort = Effort(starts=24, anneal=50, steps=50, halve=4, afresh=48)
     normalization: Normalization
     query: Projection
     key: Projection
@@ -60,9 +60,10 @@ class AttentionMap(FeatureMap):
         if not cls.normalization.kinks:
             return super().loss_effort_for(n, d)
         small = SMALL // (n * d)
-        beside, rounds = max(2, min(10, small)), 4 if small else 1
+        tiny = n * d <= TINY
+        beside, rounds = max(2, min(20 if tiny else 10, small)), 4 if small else 1
         # rows come and go with the signs of their scores, which makes tiny problems the hardest
-        starts = 72 if n * d <= TINY else 24
+        starts = 72 if tiny else 24
         return LossEffort(starts, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
 
     @classmethod

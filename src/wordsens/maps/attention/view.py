@@ -21,7 +21,7 @@ from wordsens.maps.attention.bound import softmax_bound
 from wordsens.maps.attention.directions import named_directions
 from wordsens.maps.attention.leave_out import in_dtype, leave_out
 from wordsens.maps.attention.normalization import Softmax
-from wordsens.maps.attention.silence import silenced
+from wordsens.maps.attention.silence import alone, but_one
 from wordsens.maps.attention.state import AttentionState
 from wordsens.perturbation import OneTokenView, Pullback
 
@@ -73,9 +73,11 @@ class AttentionView(OneTokenView):
     def neighbours(self, u: torch.Tensor) -> list[torch.Tensor]:
         if not self.kinked:
             return []
-        u = torch.nn.functional.normalize(u, dim=-1)
-        several = ((u, False), (-u, True))  # −u, so that random starts stay independent
-        return [silenced(self.state, self.sets, x, self.radius, but_one=one) for x, one in several]
+        # −u, so that random starts stay independent
+        return [
+            alone(self.state, self.sets, u, self.radius),
+            but_one(self.state, self.sets, -u, self.radius),
+        ]
 
     def trials(self, index: list[int]) -> AttentionView:
         chosen = AttentionView(self.state.trials(index), self.sets)
