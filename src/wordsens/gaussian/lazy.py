@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 
 from wordsens.deferred import torch
 from wordsens.gaussian.base import GaussianMatrix
-from wordsens.kernels.orthogonal import inner, project_out
+from wordsens.kernels.orthogonal import inner, project_out, replace_part
 from wordsens.randomness import Stream
 
 PANEL = 32  # queries orthogonalised against each other one by one; more go in panels
@@ -149,9 +149,7 @@ class LazyGaussian(GaussianMatrix):
         images *= novel[..., None]
         if other.count:
             # P Zᵀ q + (I − P Pᵀ) g, with both terms in one pass over P
-            conditioned = inner(new, other.images)
-            conditioned -= inner(images, other.basis)
-            images.baddbmm_(conditioned, other.basis)
+            replace_part(images, other.basis, inner(new, other.images))
         result = mixing @ images
         asked.append(new, images, novel.any(0))
         if known:

@@ -15,13 +15,15 @@ class Effort:
     """How hard a search for the supremum tries: starts, annealing steps, guarded steps.
 
     After ``halve`` guarded steps, twice and four times as many, half of the starts goes on; with 0
-    all do.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
+    all do.  Of the starts that are annealed the first ``plain`` also climb without it, None for
+    all.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
     """
 
     starts: int
     anneal: int
     steps: int
     halve: int = 0
+    plain: int | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
 
 SHARPNESS = 0.4  # of the scores when annealing begins
 AVERAGING = 0.5  # share of the power step in an annealing step
-ANNEALED = 24  # starts that are annealed as well, at most
+ANNEALED = 32  # starts that are annealed, at most
+LEADING = ((0.4, 2), (0.7, 4))  # after such a share of the annealing, one of so many goes on
 GROW, SHRINK = 1.3, 0.7  # of the guarded step
 LONGEST = 4.0  # guarded step in power steps: over-relaxed, which nearly linear maps reward
 SETTLED = 1e-3  # guarded step below which a start has arrived
@@ -37,30 +38,37 @@ def climb(
     anneal: int,
     steps: int,
     halve: int = 0,
+    plain: int | None = None,
     tolerance: float = 1e-6,
 ) -> Maximum:
     """Climb from directions ``starts`` (T, P, S, m, d), of any length.
 
-    Copies of the first starts take ``anneal`` averaged steps of rising sharpness; then all, and
-    these, take at most ``steps`` guarded ones.  After ``halve`` of these, twice and four times as
+    Copies of the first starts take ``anneal`` averaged steps of rising sharpness; then the leaders
+    of these and the starts themselves, of those annealed only the first ``plain``, take at most
+    ``steps`` guarded ones.  After ``halve`` of these, twice and four times as
     many, the better half of a set's starts goes on.  A start stops once its step has shrunk to
     nothing or ten steps brought less than ``tolerance`` of F; each on its own account, so that no
     result depends on the other trials and sets in the batch.
     """
     centre = view.tokens[:, :, None]
     u = sphere(starts)
-    start = torch.arange(u.shape[2], device=u.device)
+    start = torch.arange(u.shape[2], device=u.device).expand(u.shape[:3])
+    led = 0
     if anneal:
         copies = min(ANNEALED, u.shape[2])
-        u = torch.cat([_annealed(view, u[:, :, :copies], anneal, anneal + steps), u], 2)
-        start = torch.cat([start[:copies], start])
+        first = u[:, :, :copies], start[..., :copies]
+        if plain is not None and plain < copies:
+            u = torch.cat([u[:, :, :plain], u[:, :, copies:]], 2)
+            start = torch.cat([start[..., :plain], start[..., copies:]], 2)
+        annealed, named = _annealed(view, *first, anneal, anneal + steps)
+        led = annealed.shape[2]
+        u, start = torch.cat([annealed, u], 2), torch.cat([named, start], 2)
     value, grad = view.value_and_grad(centre + view.radius * u)
-    start = start.expand(value.shape)
     slope = unit(grad, u)
     aim = flat = tangent(slope, u)
     pace = torch.ones_like(value)
     taken = torch.zeros_like(value)
-    taken[..., : value.shape[-1] - starts.shape[2]] = anneal
+    taken[..., :led] = anneal
     reference, active = value.clone(), torch.ones_like(value, dtype=torch.bool)
     halvings = {halve * k for k in HALVINGS if halve and halve * k <= steps}
     left = value.shape[-1]
@@ -120,13 +128,21 @@ def _finals(value: torch.Tensor, left: int, last: torch.Tensor) -> torch.Tensor:
     return torch.cat([value.topk(1).values, last], -1) if last.shape[-1] else value.topk(2).values
 
 
-def _annealed(view: OneTokenView, u: torch.Tensor, anneal: int, of: int) -> torch.Tensor:
+def _annealed(
+    view: OneTokenView, u: torch.Tensor, start: torch.Tensor, anneal: int, of: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where annealing leads starts u (T, P, S, m, d), of indices ``start``: those that lead."""
     centre = view.tokens[:, :, None]
+    keep = {round(share * anneal): -(-u.shape[2] // one_of) for share, one_of in LEADING}
     for i in range(anneal):
-        _, grad = view.value_and_grad(centre + view.radius * u, SHARPNESS ** (1 - i / anneal))
+        sharpness = SHARPNESS ** (1 - i / anneal)
+        value, grad = view.value_and_grad(centre + view.radius * u, sharpness)
+        if i in keep:
+            kept = leaders(value, keep[i])
+            u, start, grad = at(u, kept), at(start, kept), at(grad, kept)
         u = sphere(AVERAGING * unit(grad, u) + (1 - AVERAGING) * u)
         advance(i, of)
-    return u
+    return u, start
 
 
 def _conjugate(

@@ -135,7 +135,8 @@ def _searched(
 def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maximum:
     if view.kinked:
         return follow_kinks(view, starts, steps=effort.steps)
-    return climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
+    chosen = {name: getattr(effort, name) for name in ("anneal", "steps", "halve", "plain")}
+    return climb(view, starts, **chosen)
 
 
 def _polished(view: OneTokenView, found: Maximum) -> Maximum | None:
