@@ -190,7 +190,7 @@ def test_what_is_left_of_a_matrix_is_drawn_with_its_law():
 def test_a_matrix_of_few_columns_is_stored_once_it_was_asked_much():
     V = LazyGaussian(900, 20, [Stream(0, "few", trial=t) for t in range(2)])
     g = torch.Generator().manual_seed(0)
-    asked = [torch.randn(2, 2, 20, generator=g, dtype=torch.float64) for _ in range(8)]
+    asked = [torch.randn(2, 2, 20, generator=g, dtype=torch.float64) for _ in range(12)]
     answers = [V.matvec(h) for h in asked]
     assert V.bytes_held == 2 * 900 * 20 * 8
     again = [V.take([1]).matvec(h[1:]) for h in asked]

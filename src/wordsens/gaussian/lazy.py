@@ -36,6 +36,7 @@ ROOM = 1 << 18  # numbers that a new basis has room for
 FIRST, MOST = 40, 64  # vectors that it has room for: as many as one start's search asks, and more
 NARROW = 4  # rows per column of a matrix that may be stored
 STORED = 1 << 12  # and its entries, at least
+RENT = 80  # squared queries per column that cost what storing does, as measured
 NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
 
 
@@ -99,13 +100,15 @@ class LazyGaussian(GaussianMatrix):
     def _counted(self, x: torch.Tensor) -> torch.Tensor | None:
         """Vᵀ (batch, columns, rows) where it is stored, or is from these queries x on.
 
-        With t queries from each side a new one reads 8 (rows + columns) t numbers.  The count is of
-        queries, whether or not they bring something new, so that what is drawn does not depend on
-        companions in the batch.
+        A query after t others reads about 4 (rows + columns) t numbers.  Where all of them have cost
+        as much as storing V does, or determine it, V is stored.  The count is of queries, whether
+        or not they bring something new, so that what is drawn does not depend on companions in the
+        batch.
         """
         self.asked += x.shape[1]
         narrow = self.rows >= NARROW * self.columns and self.rows * self.columns >= STORED
-        if self._stored is None and narrow and self.asked > self.columns / 2:
+        enough = min(self.columns, math.sqrt(RENT * self.columns))
+        if self._stored is None and narrow and self.asked > enough:
             self._store()
         return self._stored
 
