@@ -100,10 +100,10 @@ class LazyGaussian(GaussianMatrix):
     def _counted(self, x: torch.Tensor) -> torch.Tensor | None:
         """Vᵀ (batch, columns, rows) where it is stored, or is from these queries x on.
 
-        A query after t others reads about 4 (rows + columns) t numbers.  Where all of them have cost
-        as much as storing V does, or determine it, V is stored.  The count is of queries, whether
-        or not they bring something new, so that what is drawn does not depend on companions in the
-        batch.
+        A query after t others reads about 4 (rows + columns) t numbers.  Where all of them have
+        cost as much as storing V does, or determine it, V is stored.  The count is of queries,
+        whether or not they bring something new, so that what is drawn does not depend on
+        companions in the batch.
         """
         self.asked += x.shape[1]
         narrow = self.rows >= NARROW * self.columns and self.rows * self.columns >= STORED

@@ -11,7 +11,7 @@ from wordsens.deferred import torch
 from wordsens.kernels import fused
 
 LONG = 4096  # length from which splitting the sums pays
-CACHED = 1 << 18  # bytes of one basis from which a processor takes basis by basis, each in its cache
+CACHED = 1 << 18  # bytes of a basis from which a processor takes one after the other, in its cache
 
 
 def inner(x: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import torch
 
+from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import advance
 from wordsens.search.maximum import Maximum, at, leaders, sphere, tangent, unit
@@ -29,6 +30,15 @@ GROW, SHRINK = 1.3, 0.7  # of the guarded step
 LONGEST = 4.0  # guarded step in power steps: over-relaxed, which nearly linear maps reward
 SETTLED = 1e-3  # guarded step below which a start has arrived
 HALVINGS = (1, 2, 4)  # in units of ``halve`` steps
+
+
+def candidates(effort: Effort) -> int:
+    """How many are under way at once in a climb, at most."""
+    if not effort.anneal:
+        return effort.starts
+    copies = min(ANNEALED, effort.starts)
+    again = copies if effort.plain is None else min(copies, effort.plain)
+    return max(copies, effort.starts - copies + again + _share(copies, LEADING[-1][1]))
 
 
 def climb(
@@ -45,10 +55,10 @@ def climb(
 
     Copies of the first starts take ``anneal`` averaged steps of rising sharpness; then the leaders
     of these and the starts themselves, of those annealed only the first ``plain``, take at most
-    ``steps`` guarded ones.  After ``halve`` of these, twice and four times as
-    many, the better half of a set's starts goes on.  A start stops once its step has shrunk to
-    nothing or ten steps brought less than ``tolerance`` of F; each on its own account, so that no
-    result depends on the other trials and sets in the batch.
+    ``steps`` guarded ones.  After ``halve`` of these, twice and four times as many, the better half
+    of a set's starts goes on.  A start stops once its step has shrunk to nothing or ten steps
+    brought less than ``tolerance`` of F; each on its own account, so that no result depends on the
+    other trials and sets in the batch.
     """
     centre = view.tokens[:, :, None]
     u = sphere(starts)
@@ -73,7 +83,7 @@ def climb(
     halvings = {halve * k for k in HALVINGS if halve and halve * k <= steps}
     left = value.shape[-1]
     for _ in halvings:
-        left = _half(left)
+        left = _share(left, 2)
     last = value[..., :0]  # what the last start given up had reached, where one alone goes on
     for i in range(1, steps + 1):
         step = pace[..., None, None]
@@ -94,7 +104,7 @@ def climb(
             active &= value > reference * (1 + tolerance)
             reference = value.clone()
         if i in halvings:
-            count = _half(value.shape[-1])
+            count = _share(value.shape[-1], 2)
             if count == 1 < value.shape[-1]:
                 last = value.topk(2).values[..., 1:]
             kept = leaders(value, count)
@@ -116,8 +126,8 @@ def climb(
     )
 
 
-def _half(count: int) -> int:
-    return (count + 1) // 2
+def _share(count: int, one_of: int) -> int:
+    return -(-count // one_of)
 
 
 def _finals(value: torch.Tensor, left: int, last: torch.Tensor) -> torch.Tensor:
@@ -133,7 +143,7 @@ def _annealed(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Where annealing leads starts u (T, P, S, m, d), of indices ``start``: those that lead."""
     centre = view.tokens[:, :, None]
-    keep = {round(share * anneal): -(-u.shape[2] // one_of) for share, one_of in LEADING}
+    keep = {round(share * anneal): _share(u.shape[2], one_of) for share, one_of in LEADING}
     for i in range(anneal):
         sharpness = SHARPNESS ** (1 - i / anneal)
         value, grad = view.value_and_grad(centre + view.radius * u, sharpness)

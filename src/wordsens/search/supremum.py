@@ -21,7 +21,7 @@ from wordsens.randomness import Stream
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
-from wordsens.search.power import ANNEALED, climb
+from wordsens.search.power import candidates, climb
 from wordsens.search.published import published_ascent
 
 METHODS = ("power", "published")
@@ -55,8 +55,8 @@ def search(
     if method not in METHODS:
         raise UserError(f"search method {method!r} is not known; choose power or published")
     count = len(sets)
-    copies = 3 * effort.starts if view.kinked else effort.starts + ANNEALED
-    at_once = view.sets_at_once(copies if method == "power" else effort.starts) or count
+    under_way = 3 * effort.starts if view.kinked else candidates(effort)
+    at_once = view.sets_at_once(under_way if method == "power" else effort.starts) or count
     maxima, bounds, norms, names = [], [], [], ["random"] * effort.starts
     for first in range(0, count, at_once):
         part = view if at_once >= count else view.select(slice(first, first + at_once))

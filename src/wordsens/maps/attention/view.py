@@ -168,9 +168,7 @@ class AttentionView(OneTokenView):
             dkey = dkey + through(others, self.asking.rows)
             asked = (2 * ds_own.mT @ at.query).flatten(2, 4).sum(1)
         dvalue = dvalue + at.q.gather(-1, at.index).mT @ dout
-        pulled = (
-            state.key.pull(dkey.flatten(2, 4)) + asked + state.value.pull(dvalue.flatten(2, 4))
-        )
+        pulled = state.key.pull(dkey.flatten(2, 4)) + asked + state.value.pull(dvalue.flatten(2, 4))
         return pulled.unflatten(1, shape)
 
     def changed_rows(self, at: _Moved) -> torch.Tensor:
