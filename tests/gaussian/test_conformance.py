@@ -2,7 +2,7 @@
 
 import torch
 
-from wordsens.gaussian import Columns, DenseGaussian, LazyGaussian
+from wordsens.gaussian import Columns, DenseGaussian, LazyGaussian, PartedGaussian
 from wordsens.testing import GaussianConformance
 
 
@@ -20,3 +20,23 @@ class TestColumnsOfLazy(GaussianConformance):
     def make(self, rows, columns, streams, **options):
         whole = LazyGaussian(rows, columns + 7, streams, **options)
         return Columns(whole, torch.arange(3, columns + 3))
+
+
+class TestParted(GaussianConformance):
+    def make(self, rows, columns, streams, **options):
+        whole = PartedGaussian(rows, columns, streams, **options)
+        whole.part(torch.arange(3, 9))
+        return whole
+
+
+class TestPartOfParted(GaussianConformance):
+    def make(self, rows, columns, streams, **options):
+        whole = PartedGaussian(rows, columns + 7, streams, **options)
+        return whole.part(torch.arange(3, columns + 3))
+
+
+class TestASecondPartOfParted(GaussianConformance):
+    def make(self, rows, columns, streams, **options):
+        whole = PartedGaussian(rows, columns + 7, streams, **options)
+        whole.part(torch.arange(2, 6))
+        return whole.part(torch.arange(3, columns + 3))

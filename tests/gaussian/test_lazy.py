@@ -165,6 +165,39 @@ def test_singular_values_have_the_dense_law():
     assert stats.ttest_ind(lazy, dense).pvalue > 1e-6
 
 
+def stored_halfway(make, seeds=1500):
+    """‖V‖², ‖VᵀV u‖² and entries asked for at the end, of matrices that are stored on the way."""
+    V = make(1100, 4, [Stream(seed, "stored") for seed in range(seeds)], std=1100**-0.5)
+    u = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).expand(seeds, 1, -1)
+    back = V.rmatvec(V.matvec(u))
+    whole = V.matvec(torch.eye(4, dtype=torch.float64).expand(seeds, -1, -1))
+    assert torch.allclose(whole[:, :1] @ whole.mT, back, atol=1e-12)
+    return torch.stack([(whole**2).sum((1, 2)), (back**2).sum((1, 2)), whole[:, 3, 7] * 30]).numpy()
+
+
+def test_what_is_left_of_a_matrix_is_drawn_with_its_law():
+    lazy = stored_halfway(LazyGaussian)
+    dense = stored_halfway(
+        lambda rows, columns, streams, std: DenseGaussian.draw(
+            rows, columns, [stream.child("dense") for stream in streams], std=std
+        )
+    )
+    for ours, theirs in zip(lazy, dense, strict=True):
+        assert stats.ks_2samp(ours, theirs).pvalue > 1e-6
+        assert stats.ttest_ind(ours, theirs).pvalue > 1e-6
+
+
+def test_a_matrix_of_few_columns_is_stored_once_it_was_asked_much():
+    V = LazyGaussian(900, 20, [Stream(0, "few", trial=t) for t in range(2)])
+    g = torch.Generator().manual_seed(0)
+    asked = [torch.randn(2, 2, 20, generator=g, dtype=torch.float64) for _ in range(12)]
+    answers = [V.matvec(h) for h in asked]
+    assert V.bytes_held == 2 * 900 * 20 * 8
+    again = [V.take([1]).matvec(h[1:]) for h in asked]
+    for first, later in zip(answers, again, strict=True):
+        assert torch.allclose(first[1:], later, atol=1e-12)
+
+
 def test_memory_is_that_of_the_queries():
     V = LazyGaussian(200_000, 150_000, [Stream(0, "big")], dtype=torch.float32)
     h = torch.ones(1, 1, 150_000)

@@ -73,7 +73,8 @@ def test_the_spread_shows_where_annealing_leads_astray():
     n, d, trials = 40, 8, 60
     _, view, _, streams = drawn("raf", n, d, trials, mean=1.0)
     starts = torch.stack([s.child("starts").normal(1, 24, 1, d).double() for s in streams])
-    u = power._annealed(view, power.sphere(starts), 50, 100)
+    index = torch.arange(24).expand(starts.shape[:3])
+    u, _ = power._annealed(view, power.sphere(starts), index, 50, 100)
     annealed = climb(view, u, anneal=0, steps=80).value
     found = climb(view, starts, anneal=50, steps=80, halve=4)
     astray = annealed < 0.9 * found.value

@@ -44,6 +44,10 @@ class GaussianMatrix(ABC):
         From then on a matrix drawn lazily is asked through one of the two objects only.
         """
 
+    def part(self, index: torch.Tensor) -> GaussianMatrix:
+        """Some columns of V, as a matrix."""
+        return Columns(self, index)
+
     def __call__(self, h: torch.Tensor) -> torch.Tensor:
         """V h, differentiable in h: the backward pass asks for the transpose product."""
         return _product().apply(h, self)

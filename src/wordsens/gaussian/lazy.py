@@ -10,7 +10,11 @@ and symmetrically for Vᵀ p.  A general h is split as h = Q c + ‖r‖ q, so V
 The principle is Bolthausen's conditioning, made an algorithm by Y. M. Lu, "Householder Dice: A
 Matrix-Free Algorithm for Simulating Dynamics on Gaussian and Random Orthogonal Ensembles",
 IEEE Trans. Inf. Theory 67(12), 2021 (arXiv:2101.07464); here it is batched and works on blocks
-of queries.  A product costs O((rows + columns) t) after t queries, not O(rows · columns).
+of queries.  A product costs O((rows + columns) t) after t queries, not O(rows · columns).  Where a
+matrix has few columns and that is no longer less, what is left of V is drawn, by the same formula
+for all directions at once, and V is stored:
+
+    V = Y Qᵀ + [P Zᵀ + (I − P Pᵀ) G] (I − Q Qᵀ),        G with entries N(0, std²) fresh.
 
 One object is one matrix for its whole life: the same stream asked other questions is another
 matrix, so whatever is compared must share one object.
@@ -24,11 +28,15 @@ from collections.abc import Callable, Sequence
 
 from wordsens.deferred import torch
 from wordsens.gaussian.base import GaussianMatrix
-from wordsens.kernels.orthogonal import inner, project_out
+from wordsens.kernels.orthogonal import inner, project_out, replace_part
 from wordsens.randomness import Stream
 
 PANEL = 32  # queries orthogonalised against each other one by one; more go in panels
 ROOM = 1 << 18  # numbers that a new basis has room for
+FIRST, MOST = 40, 64  # vectors that it has room for: as many as one start's search asks, and more
+NARROW = 4  # rows per column of a matrix that may be stored
+STORED = 1 << 12  # and its entries, at least
+RENT = 80  # squared queries per column that cost what storing does, as measured
 NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
 
 
@@ -51,17 +59,26 @@ class LazyGaussian(GaussianMatrix):
         self._streams = streams
         self._right = _Side(self.batch, columns, rows, dtype, self.device)  # Q, Y = V Q
         self._left = _Side(self.batch, rows, columns, dtype, self.device)  # P, Z = Vᵀ P
+        self.asked = 0  # queries from both sides
+        self._stored: torch.Tensor | None = None  # Vᵀ, (batch, columns, rows)
 
     def matvec(self, h: torch.Tensor) -> torch.Tensor:
+        stored = self._counted(h)
+        if stored is not None:
+            return h @ stored
         return self._product(h, self._right, self._left, self._fresh_right)
 
     def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
+        stored = self._counted(g)
+        if stored is not None:
+            return g @ stored.mT
         return self._product(g, self._left, self._right, self._fresh_left)
 
     def take(self, index: list[int]) -> LazyGaussian:
         chosen = copy.copy(self)
         chosen.batch, chosen._streams = len(index), [self._streams[i] for i in index]
         chosen._right, chosen._left = self._right.take(index), self._left.take(index)
+        chosen._stored = None if self._stored is None else self._stored[index]
         return chosen
 
     def norm_bound(self, columns: torch.Tensor | None = None) -> torch.Tensor:
@@ -76,8 +93,33 @@ class LazyGaussian(GaussianMatrix):
 
     @property
     def bytes_held(self) -> int:
-        """Memory of the bases and images, in bytes."""
-        return self._right.bytes_held + self._left.bytes_held
+        """Memory of the bases and images, or of the stored matrix, in bytes."""
+        stored = 0 if self._stored is None else self._stored.nbytes
+        return self._right.bytes_held + self._left.bytes_held + stored
+
+    def _counted(self, x: torch.Tensor) -> torch.Tensor | None:
+        """Vᵀ (batch, columns, rows) where it is stored, or is from these queries x on.
+
+        A query after t others reads about 4 (rows + columns) t numbers.  Where all of them have
+        cost as much as storing V does, or determine it, V is stored.  The count is of queries,
+        whether or not they bring something new, so that what is drawn does not depend on
+        companions in the batch.
+        """
+        self.asked += x.shape[1]
+        narrow = self.rows >= NARROW * self.columns and self.rows * self.columns >= STORED
+        enough = min(self.columns, math.sqrt(RENT * self.columns))
+        if self._stored is None and narrow and self.asked > enough:
+            self._store()
+        return self._stored
+
+    def _store(self) -> None:
+        """Draw what is left of V, given every answer so far."""
+        right, left = self._right, self._left
+        unit = torch.eye(self.columns, dtype=self.dtype, device=self.device)
+        V = self._fresh_right(unit.expand(self.batch, -1, -1))  # Gᵀ, (batch, columns, rows)
+        V = V.baddbmm(left.images.mT - V @ left.basis.mT, left.basis)
+        self._stored = V.baddbmm_(right.basis.mT, right.images - right.basis @ V)
+        self._right, self._left = right.emptied(), left.emptied()
 
     def _fresh_right(self, q: torch.Tensor) -> torch.Tensor:
         """Fresh N(0, std²) vectors (batch, b, rows), one per new right direction."""
@@ -110,9 +152,7 @@ class LazyGaussian(GaussianMatrix):
         images *= novel[..., None]
         if other.count:
             # P Zᵀ q + (I − P Pᵀ) g, with both terms in one pass over P
-            conditioned = inner(new, other.images)
-            conditioned -= inner(images, other.basis)
-            images.baddbmm_(conditioned, other.basis)
+            replace_part(images, other.basis, inner(new, other.images))
         result = mixing @ images
         asked.append(new, images, novel.any(0))
         if known:
@@ -145,13 +185,18 @@ class _Side:
 
     @property
     def bytes_held(self) -> int:
-        held = self._basis.numel() + self._images.numel()
-        return held * self._basis.element_size()
+        return self.basis.nbytes + self.images.nbytes  # room that is not used is not resident
 
     def take(self, index: list[int]) -> _Side:
         side = copy.copy(self)
         side._basis, side._images = self._basis[index], self._images[index]
         return side
+
+    def emptied(self) -> _Side:
+        """A side that was asked nothing."""
+        batch, _, length = self._basis.shape
+        image = self._images.shape[2]
+        return _Side(batch, length, image, self._basis.dtype, self._basis.device)
 
     def split(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """x = coefficients · basis + mixing · new, by classical Gram–Schmidt done twice.
@@ -196,8 +241,9 @@ class _Side:
         needed = self.count + new.shape[1]
         held = self._basis.shape[1]
         if needed > held:
-            # room that is not used is not resident; short vectors get more of it at first
-            least = max(8, min(64, ROOM // max(self._basis.shape[2], self._images.shape[2])))
+            # growing copies everything
+            longest = max(self._basis.shape[2], self._images.shape[2])
+            least = max(FIRST, min(MOST, ROOM // longest))
             capacity = max(needed, least, held * 3 // 2)
             self._basis = self._grown(self._basis, capacity)
             self._images = self._grown(self._images, capacity)

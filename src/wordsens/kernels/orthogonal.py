@@ -11,6 +11,7 @@ from wordsens.deferred import torch
 from wordsens.kernels import fused
 
 LONG = 4096  # length from which splitting the sums pays
+CACHED = 1 << 18  # bytes of a basis from which a processor takes one after the other, in its cache
 
 
 def inner(x: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
@@ -38,7 +39,24 @@ def project_out(x: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
     In place; returns the coefficients (B, b, t) of that part.  "Twice is enough" (Kahan and
     Parlett): what remains is orthogonal to rounding unless it is itself rounding.
     """
-    first = inner(x, basis)
-    second = deflate(x, basis, first)
-    x.baddbmm_(second, basis, alpha=-1)
-    return first + second
+    parts = []
+    for one in _turns(basis):
+        first = inner(x[one], basis[one])
+        second = deflate(x[one], basis[one], first)
+        x[one].baddbmm_(second, basis[one], alpha=-1)
+        parts.append(first + second)
+    return torch.cat(parts)
+
+
+def replace_part(x: torch.Tensor, basis: torch.Tensor, wanted: torch.Tensor) -> None:
+    """x (B, b, k) in place gets the coefficients ``wanted`` (B, b, t) along ``basis``."""
+    for one in _turns(basis):
+        x[one].baddbmm_(wanted[one] - inner(x[one], basis[one]), basis[one])
+
+
+def _turns(basis: torch.Tensor) -> list[slice]:
+    """Matrices of the batch that are taken together."""
+    batch = len(basis)
+    if basis.is_cuda or basis.nbytes < batch * CACHED:
+        return [slice(None)]
+    return [slice(i, i + 1) for i in range(batch)]

@@ -15,7 +15,8 @@ class Effort:
     """How hard a search for the supremum tries: starts, annealing steps, guarded steps.
 
     After ``halve`` guarded steps, twice and four times as many, half of the starts goes on; with 0
-    all do.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
+    all do.  Of the starts that are annealed the first ``plain`` also climb without it, None for
+    all.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
     Where one start alone came to the best maximum, ``afresh`` others follow.
     """
 
@@ -23,6 +24,7 @@ class Effort:
     anneal: int
     steps: int
     halve: int = 0
+    plain: int | None = None
     afresh: int = 0
 
 

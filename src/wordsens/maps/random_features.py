@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from wordsens.activations import Activation, activation, he_scale
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.gaussian import Columns, DenseGaussian, GaussianMatrix, LazyGaussian
+from wordsens.gaussian import DenseGaussian, GaussianMatrix, LazyGaussian, PartedGaussian
 from wordsens.gram import gram, square_root
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, EVERY, Effort, LossEffort, MapOptions
@@ -167,7 +167,7 @@ class DeepRandomFeatures(FeatureMap):
     ) -> DeepRandomFeatures:
         D = shape[0] * shape[1]
         k, phi = options.width or D, activation(options.activation)
-        first = LazyGaussian(
+        first = PartedGaussian(
             k,
             D,
             [s.child("V", layer=1) for s in streams],
@@ -224,11 +224,9 @@ class DeepRandomFeatures(FeatureMap):
             )
         d = X.shape[-1]
         index = (sets[0][:, None] * d + torch.arange(d, device=sets.device)).flatten()
-        rest = X.flatten(1).index_fill(1, index, 0)
-        z = self.layers[0].matvec(rest[:, None])
-        return RandomFeaturesView(
-            X[:, sets], z, Columns(self.layers[0], index), self.layers[1:], self.phi
-        )
+        block = self.layers[0].part(index)  # before anything is asked of the whole
+        z = self.layers[0].matvec(X.flatten(1).index_fill(1, index, 0)[:, None])
+        return RandomFeaturesView(X[:, sets], z, block, self.layers[1:], self.phi)
 
     @classmethod
     def draw_view(

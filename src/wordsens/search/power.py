@@ -21,17 +21,28 @@ from collections.abc import Sequence
 
 import torch
 
+from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import advance
-from wordsens.search.maximum import Maximum, at, leaders_by_kind, sphere, tangent, unit
+from wordsens.search.maximum import Maximum, at, leaders, leaders_by_kind, sphere, tangent, unit
 
 SHARPNESS = 0.4  # of the scores when annealing begins
 AVERAGING = 0.5  # share of the power step in an annealing step
-ANNEALED = 24  # starts that are annealed as well, at most
+ANNEALED = 32  # starts that are annealed, at most
+LEADING = ((0.4, 2), (0.7, 4))  # after such a share of the annealing, one of so many goes on
 GROW, SHRINK = 1.3, 0.7  # of the guarded step
 LONGEST = 4.0  # guarded step in power steps: over-relaxed, which nearly linear maps reward
 SETTLED = 1e-3  # guarded step below which a start has arrived
 HALVINGS = (1, 2, 4)  # in units of ``halve`` steps
+
+
+def candidates(effort: Effort) -> int:
+    """How many are under way at once in a climb, at most."""
+    if not effort.anneal:
+        return effort.starts
+    copies = min(ANNEALED, effort.starts)
+    again = copies if effort.plain is None else min(copies, effort.plain)
+    return max(copies, effort.starts - copies + again + _share(copies, LEADING[-1][1]))
 
 
 def climb(
@@ -41,32 +52,39 @@ def climb(
     anneal: int,
     steps: int,
     halve: int = 0,
+    plain: int | None = None,
     tolerance: float = 1e-6,
 ) -> Maximum:
     """Climb from directions ``starts`` (T, P, S, m, d), of any length.
 
-    Copies of the first starts take ``anneal`` averaged steps of rising sharpness; then all, and
-    these, take at most ``steps`` guarded ones.  After ``halve`` of these, twice and four times as
-    many, the better half of a set's starts goes on.  A start stops once its step has shrunk to
-    nothing or ten steps brought less than ``tolerance`` of F; each on its own account, so that no
-    result depends on the other trials and sets in the batch.
+    Copies of the first starts take ``anneal`` averaged steps of rising sharpness; then the leaders
+    of these and the starts themselves, of those annealed only the first ``plain``, take at most
+    ``steps`` guarded ones.  After ``halve`` of these, twice and four times as many, the better half
+    of a set's starts goes on.  A start stops once its step has shrunk to nothing or ten steps
+    brought less than ``tolerance`` of F; each on its own account, so that no result depends on the
+    other trials and sets in the batch.
     """
     centre = view.tokens[:, :, None]
     u = sphere(starts)
-    start = torch.arange(u.shape[2], device=u.device)
+    start = torch.arange(u.shape[2], device=u.device).expand(u.shape[:3])
     kinds = [starts.shape[2]]
+    led = 0
     if anneal:
         copies = min(ANNEALED, u.shape[2])
-        kinds.insert(0, copies)
-        u = torch.cat([_annealed(view, u[:, :, :copies], anneal, anneal + steps), u], 2)
-        start = torch.cat([start[:copies], start])
+        first = u[:, :, :copies], start[..., :copies]
+        if plain is not None and plain < copies:
+            u = torch.cat([u[:, :, :plain], u[:, :, copies:]], 2)
+            start = torch.cat([start[..., :plain], start[..., copies:]], 2)
+        annealed, named = _annealed(view, *first, anneal, anneal + steps)
+        led = annealed.shape[2]
+        kinds = [led, u.shape[2]]
+        u, start = torch.cat([annealed, u], 2), torch.cat([named, start], 2)
     value, grad = view.value_and_grad(centre + view.radius * u)
-    start = start.expand(value.shape)
     slope = unit(grad, u)
     aim = flat = tangent(slope, u)
     pace = torch.ones_like(value)
     taken = torch.zeros_like(value)
-    taken[..., : value.shape[-1] - starts.shape[2]] = anneal
+    taken[..., :led] = anneal
     reference, active = value.clone(), torch.ones_like(value, dtype=torch.bool)
     halvings = {halve * k for k in HALVINGS if halve and halve * k <= steps}
     left = kinds
@@ -115,7 +133,11 @@ def climb(
 
 
 def _halves(kinds: Sequence[int]) -> list[int]:
-    return [(count + 1) // 2 for count in kinds]
+    return [_share(count, 2) for count in kinds]
+
+
+def _share(count: int, one_of: int) -> int:
+    return -(-count // one_of)
 
 
 def _finals(
@@ -129,13 +151,21 @@ def _finals(
     return torch.cat([value.topk(1).values, last], -1) if last.shape[-1] else value.topk(2).values
 
 
-def _annealed(view: OneTokenView, u: torch.Tensor, anneal: int, of: int) -> torch.Tensor:
+def _annealed(
+    view: OneTokenView, u: torch.Tensor, start: torch.Tensor, anneal: int, of: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where annealing leads starts u (T, P, S, m, d), of indices ``start``: those that lead."""
     centre = view.tokens[:, :, None]
+    keep = {round(share * anneal): _share(u.shape[2], one_of) for share, one_of in LEADING}
     for i in range(anneal):
-        _, grad = view.value_and_grad(centre + view.radius * u, SHARPNESS ** (1 - i / anneal))
+        sharpness = SHARPNESS ** (1 - i / anneal)
+        value, grad = view.value_and_grad(centre + view.radius * u, sharpness)
+        if i in keep:
+            kept = leaders(value, keep[i])
+            u, start, grad = at(u, kept), at(start, kept), at(grad, kept)
         u = sphere(AVERAGING * unit(grad, u) + (1 - AVERAGING) * u)
         advance(i, of)
-    return u
+    return u, start
 
 
 def _conjugate(

@@ -22,7 +22,7 @@ from wordsens.search.afresh import met_once, with_best
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
-from wordsens.search.power import ANNEALED, climb
+from wordsens.search.power import candidates, climb
 from wordsens.search.published import published_ascent
 from wordsens.search.ridges import follow_ridges
 
@@ -57,8 +57,8 @@ def search(
     if method not in METHODS:
         raise UserError(f"search method {method!r} is not known; choose power or published")
     count = len(sets)
-    copies = 3 * effort.starts if view.kinked else effort.starts + ANNEALED
-    at_once = view.sets_at_once(copies if method == "power" else effort.starts) or count
+    under_way = 3 * effort.starts if view.kinked else candidates(effort)
+    at_once = view.sets_at_once(under_way if method == "power" else effort.starts) or count
     maxima, bounds, norms, names = [], [], [], ["random"] * effort.starts
     for first in range(0, count, at_once):
         part = view if at_once >= count else view.select(slice(first, first + at_once))
@@ -177,7 +177,8 @@ def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maxim
         if beside:
             return follow_ridges(view, starts, beside, steps=effort.steps)
         return follow_kinks(view, starts, steps=effort.steps)
-    return climb(view, starts, anneal=effort.anneal, steps=effort.steps, halve=effort.halve)
+    chosen = {name: getattr(effort, name) for name in ("anneal", "steps", "halve", "plain")}
+    return climb(view, starts, **chosen)
 
 
 def _polished(view: OneTokenView, found: Maximum) -> Maximum | None:

@@ -28,7 +28,7 @@ Layer = TypeVar("Layer", bound="AttentionMap")
 class AttentionMap(FeatureMap):
     """A layer of attention heads; features are (n, heads · value dimension)."""
 
-    effort = Effort(starts=24, anneal=50, steps=50, halve=4, afresh=48)
+    effort = Effort(starts=32, anneal=50, steps=50, halve=8, plain=12)
     normalization: Normalization
     query: Projection
     key: Projection
@@ -40,7 +40,7 @@ class AttentionMap(FeatureMap):
         # plain ones say more than a slow annealing, which large problems need
         if cls.normalization.kinks or n * d > SMALL:
             return cls.effort
-        return replace(cls.effort, starts=64, anneal=20)
+        return replace(cls.effort, starts=64, anneal=20, halve=4, plain=None, afresh=48)
 
     @classmethod
     def with_weights(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from wordsens.deferred import torch
 from wordsens.kernels import attention
+from wordsens.maps.attention.asking import Asking
 from wordsens.maps.attention.bound import softmax_bound
 from wordsens.maps.attention.directions import named_directions
 from wordsens.maps.attention.leave_out import in_dtype, leave_out
@@ -36,8 +37,11 @@ class AttentionView(OneTokenView):
     words.
     """
 
-    def __init__(self, state: AttentionState, sets: torch.Tensor) -> None:
+    def __init__(
+        self, state: AttentionState, sets: torch.Tensor, asking: Asking | None = None
+    ) -> None:
         self.state, self.sets = state, sets
+        self.asking = asking or Asking.of(state, sets.shape[1])
         self.kinked = state.normalization.kinks
         self.tokens = state.X[:, sets]  # (T, P, m, d)
         total = torch.linalg.vector_norm(state.output, dim=(1, 2, 3))
@@ -60,6 +64,7 @@ class AttentionView(OneTokenView):
         view.source = self
         view.state, view.constants = self.state.to(dtype), in_dtype(self.constants, dtype)
         view.tokens = self.tokens.to(dtype)
+        view.asking = self.asking and self.asking.to(dtype)
         return view
 
     def squared_change(self, delta: torch.Tensor) -> torch.Tensor:
@@ -89,7 +94,7 @@ class AttentionView(OneTokenView):
             narrowed = self.source.select(positions)
             narrowed.reach = self.reach
             return narrowed._turned(self.tokens.dtype)
-        chosen = AttentionView(self.state, self.sets[positions])
+        chosen = AttentionView(self.state, self.sets[positions], self.asking)
         chosen.reach = self.reach
         return chosen
 
@@ -121,7 +126,13 @@ class AttentionView(OneTokenView):
         state, constants = self.state, self.constants
         flat = v.flatten(1, 3)[:, None]  # (T, 1, N, d)
         inner = v.shape[1:4]
-        key, query, value = state.key(flat), state.query(flat), state.value(flat)
+        key, value = state.key(flat), state.value(flat)
+        if self.asking is None:
+            query = state.query(flat)
+            own = query @ state.keys.mT
+        else:  # of ⟨query, key⟩ no more is asked than that of the word with itself
+            query = flat @ self.asking.half
+            own = flat @ self.asking.rows.mT
         scores = (key @ state.queries.mT).unflatten(2, inner)
         if sharpness == 1:
             p, pull_p = state.normalization.changed(scores, constants.others)
@@ -131,9 +142,8 @@ class AttentionView(OneTokenView):
             def pull_p(dp: torch.Tensor) -> torch.Tensor:
                 return sharpness * pull(dp)
 
-        key, query, value = (x.unflatten(2, inner) for x in (key, query, value))
+        key, query, value, own = (x.unflatten(2, inner) for x in (key, query, value, own))
         index = self.sets[:, None, None, :].expand(*query.shape[:-2], *self.sets.shape[1:] * 2)
-        own = (query.flatten(2, 4) @ state.keys.mT).unflatten(2, inner)
         q, pull_q = state.normalization.row(own.scatter(-1, index, query @ key.mT))
         return _Moved(key, query, value, p * constants.outside, pull_p, q, pull_q, index)
 
@@ -151,14 +161,16 @@ class AttentionView(OneTokenView):
         dq = through(dout, state.values.mT)
         ds = at.pull_q(dq.scatter(-1, at.index, dout @ at.value.mT))
         ds_own = ds.gather(-1, at.index)
-        dquery = through(ds.scatter(-1, at.index, 0), state.keys) + ds_own @ at.key
-        dkey = dkey + ds_own.mT @ at.query
+        others = ds.scatter(-1, at.index, 0)
+        if self.asking is None:
+            dquery = through(others, state.keys) + ds_own @ at.key
+            asked = state.query.pull(dquery.flatten(2, 4))
+            dkey = dkey + ds_own.mT @ at.query
+        else:
+            dkey = dkey + through(others, self.asking.rows)
+            asked = (2 * ds_own.mT @ at.query).flatten(2, 4).sum(1)
         dvalue = dvalue + at.q.gather(-1, at.index).mT @ dout
-        pulled = (
-            state.key.pull(dkey.flatten(2, 4))
-            + state.query.pull(dquery.flatten(2, 4))
-            + state.value.pull(dvalue.flatten(2, 4))
-        )
+        pulled = state.key.pull(dkey.flatten(2, 4)) + asked + state.value.pull(dvalue.flatten(2, 4))
         return pulled.unflatten(1, shape)
 
     def changed_rows(self, at: _Moved) -> torch.Tensor:
