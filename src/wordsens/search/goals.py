@@ -179,7 +179,8 @@ class Problem:
         self.view, self.around = view, around
         self.centre = view.tokens[:, :, None]
         shape = view.features(self.centre).shape[3:]
-        self.u = around.u.to(self.centre).reshape(*around.u.shape[:2], *shape)
+        u = around.u.to(self.centre).reshape(*around.u.shape[:2], *shape)
+        self.linear = view.functionals(u)
 
     def terms(self, goals: Sequence[Goal]) -> Terms:
         f_x, y = self.around.f_x, self.around.y
@@ -207,7 +208,7 @@ class Problem:
 
     def functionals(self, delta: torch.Tensor) -> tuple[torch.Tensor, Any]:
         """q (T, S, 3) in float64 at Δ (T, S, m, d), and the pullback of weights (T, S, 3)."""
-        q, pull = self.view.linear(self.centre + delta[:, None], self.u)
+        q, pull = self.linear(self.centre + delta[:, None])
         return q[:, 0].to(torch.float64), lambda w: pull(w[:, None].to(delta))[:, 0]
 
     def value(self, q: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
