@@ -59,7 +59,7 @@ class OneTokenView(ABC):
         """
 
     def functionals(self, u: torch.Tensor) -> Functionals:
-        """``linear`` for fixed u, as a function of v that may have prepared what u alone decides."""
+        """``linear`` at many v for the same u, which a view may prepare for."""
         return lambda v: self.linear(v, u)
 
     def precise(self) -> OneTokenView:

@@ -16,26 +16,23 @@ LARGE = 1 << 22  # multiplications of a product from which on oneDNN's preparati
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a bᵀ for a (..., S, k) and b (..., N, k) with the same leading axes."""
+    """a bᵀ for a (..., S, k) and b (..., N, k)."""
     linear = _linear()
-    if linear is None or not _suits(a, b):
+    if linear is None or a.dtype != torch.float32 or a.device.type != "cpu":
         return a @ b.mT
-    if a.ndim == 2:
-        return linear(a, b, None, "none", [], "")
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return a @ b.mT
+    if b.shape[:-2].numel() == 1 and a.ndim >= b.ndim:  # one matrix for all
+        rows = a.reshape(-1, a.shape[-1])
+        if len(rows) * b.shape[-2] * b.shape[-1] < LARGE:
+            return a @ b.mT
+        return linear(rows, b.flatten(0, -2), None, "none", [], "").unflatten(0, a.shape[:-1])
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-2] * b.shape[-2] * b.shape[-1] < LARGE:
+        return a @ b.mT
     out = a.new_empty(*a.shape[:-1], b.shape[-2])
     for x, y, z in zip(a.flatten(0, -3), b.flatten(0, -3), out.flatten(0, -3), strict=True):
         z.copy_(linear(x, y, None, "none", [], ""))
     return out
-
-
-def _suits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return (
-        a.dtype == torch.float32
-        and a.device.type == "cpu"
-        and a.shape[:-2] == b.shape[:-2]
-        and a.shape[-2] * b.shape[-2] * b.shape[-1] >= LARGE
-        and not (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
-    )
 
 
 @cache

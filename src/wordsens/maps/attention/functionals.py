@@ -3,11 +3,12 @@
 Per head, with p_j the weight of the new word in row j, w = value(v), o_j the output of row j over
 the other keys, and q the weights of the changed row i,
 
-    ⟨φ(X^i), u_c⟩ = Σ_{j≠i} [⟨o_j, u_cj⟩ + p_j ⟨w − o_j, u_cj⟩] + Σ_{k≠i} q_k ⟨y_k, u_ci⟩ + q_i ⟨w, u_ci⟩.
+    ⟨φ(X^i), u_c⟩ = Σ_{j≠i} [⟨o_j, u_cj⟩ + p_j ⟨w − o_j, u_cj⟩]
+                    + Σ_{k≠i} q_k ⟨y_k, u_ci⟩ + q_i ⟨w, u_ci⟩.
 
-Apart from the score of the new word with itself, v meets fixed rows only: those of its scores in the
-rows j, of the scores of row i, and of ⟨w, u_cj⟩.  They are stacked into one matrix, so that a step
-costs one product with it and the way back another.  The word's own score is ½ vᵀ S v with S
+Apart from the score of the new word with itself, v meets fixed rows only: those of its scores in
+the rows j, of the scores of row i, and of ⟨w, u_cj⟩.  They are stacked into one matrix, so that a
+step costs one product with it and the way back another.  The word's own score is ½ vᵀ S v with S
 symmetric, and S v is its gradient, too.
 """
 
