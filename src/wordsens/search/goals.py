@@ -155,7 +155,7 @@ class Minima:
 
 @dataclass(frozen=True)
 class Terms:
-    """Goals as numbers: a (T, J, 3), target (T, J), sign, penalty, slack, limit (J,)."""
+    """Goals as numbers: a (T, J, 3), target (T, J), sign, penalty, slack, limit (J,) or (T, J)."""
 
     a: torch.Tensor
     target: torch.Tensor
@@ -170,6 +170,12 @@ class Terms:
             self.target[:, index],
             *(getattr(self, name)[index] for name in ("sign", "penalty", "slack", "limit")),
         )
+
+    def each(self, index: torch.Tensor) -> Terms:
+        """Goals of its own for every trial, index (T, K)."""
+        a = self.a.gather(1, index[..., None].expand(*index.shape, 3))
+        own = (getattr(self, name)[index] for name in ("sign", "penalty", "slack", "limit"))
+        return Terms(a, self.target.gather(1, index), *own)
 
 
 class Problem:
@@ -242,6 +248,7 @@ class Archive:
         self.rank = self.value.clone()
         self.delta = problem.centre.new_zeros(*shape, words, d)
         self.label = torch.zeros(shape, dtype=torch.long, device=self.delta.device)
+        self.steps = 0
 
     def see(self, q: torch.Tensor, delta: torch.Tensor, labels: torch.Tensor) -> None:
         """Candidates at Δ (T, S, m, d) with functionals q (T, S, 3)."""
@@ -261,6 +268,6 @@ class Archive:
             self.delta[trial, goal] = delta[trial, where]
             self.label[trial, goal] = labels[trial, where]
 
-    def found(self, steps: int) -> Minima:
+    def found(self) -> Minima:
         start = [[self.names[i] for i in row] for row in self.label.tolist()]
-        return Minima(self.value, self.delta, start, steps)
+        return Minima(self.value, self.delta, start, self.steps)
