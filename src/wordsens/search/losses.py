@@ -22,8 +22,6 @@ from wordsens.search.goals import Archive, Goal, Minima, Neighbourhood, Problem
 
 METHODS = ("spectral", "published", "thorough")
 TOGETHER = 4  # goals that learn enough from each other
-FEW = 24  # starts of which all explore to the end
-HALVED = (12, 24)  # evaluations at which half of more starts goes on
 FINISH = 20  # evaluations in full precision after a search in float32
 ROUNDING = 1e-5  # share of a limit on γ that such a search keeps from it
 SETTLED = 1e-4  # share of its value that a round of settling must take off a loss for another one
@@ -107,7 +105,7 @@ def _searched(
     labels = torch.arange(count, device=delta.device).repeat(len(bases))
     labels = labels.expand(len(delta), -1)
     idle = torch.zeros_like(labels, dtype=torch.bool)
-    control = Control(rate, effort.explore, 1e-3, count, HALVED if count > FEW else ())
+    control = Control(rate, effort.explore, 1e-3, count, effort.halve)
     with stage(effort.explore / most):
         archive.steps += descend(problem, archive, explored, delta, labels, idle, control)
     penalised = [goal for goal in goals if goal.penalty]
