@@ -24,7 +24,7 @@ METHODS = ("spectral", "published", "thorough")
 TOGETHER = 4  # goals that learn enough from each other
 FINISH = 20  # evaluations in full precision after a search in float32
 ROUNDING = 1e-5  # share of a limit on γ that such a search keeps from it
-SETTLED = 1e-4  # share of its value that a round of settling must take off a loss for another one
+SETTLED = 1e-5  # share of its value that a round of settling must take off a loss for another one
 NEAR = 0.3  # distance, in radii, of the points polished beside the best; its square next, …
 
 

@@ -63,8 +63,8 @@ class AttentionMap(FeatureMap):
         beside, rounds = max(2, min(10, small)), 4 if small else 1
         # rows come and go with the signs of their scores, which makes tiny problems the hardest
         starts = 72 if n * d <= TINY else 24
-        halve = () if small else (12, 24)
-        return LossEffort(starts, 40, 40, rounds=rounds, beside=beside, settle=4, halve=halve)
+        settle, halve = (8, ()) if small else (4, (12, 24))
+        return LossEffort(starts, 40, 40, rounds, beside, settle, halve)
 
     @classmethod
     def score_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
