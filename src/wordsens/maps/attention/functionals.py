@@ -14,41 +14,42 @@ symmetric, and S v is its gradient, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wordsens.deferred import torch
+from wordsens.kernels.constants import AttentionConstants
 from wordsens.kernels.products import product
 from wordsens.maps.attention.state import AttentionState
 from wordsens.perturbation import Pullback
-
-if TYPE_CHECKING:
-    from wordsens.maps.attention.view import AttentionView
 
 
 class FixedFunctionals:
     """v (T, 1, S, 1, d) ↦ ⟨φ(X^i(v − x_i)), u_c⟩ (T, 1, S, C) and the pullback.
 
-    Of a view with one position set of one word, for u (T, C, n, H e): what ``view.linear`` says.
+    Of a view with one position set of one word, for u (T, H, C, n, e) and u_o (T, H, 1, C, n), the
+    ⟨o_j, u_cj⟩: what ``view.linear`` says.
     """
 
-    def __init__(self, view: AttentionView, u: torch.Tensor) -> None:
-        state, constants = view.state, view.constants
+    def __init__(
+        self,
+        state: AttentionState,
+        constants: AttentionConstants,
+        u: torch.Tensor,
+        u_o: torch.Tensor,
+    ) -> None:
         heads, n = state.values.shape[1:3]
-        of_head = u.unflatten(-1, (heads, -1)).movedim(-2, 1)  # (T, H, C, n, e)
-        count = of_head.shape[2]
-        self.normalization, self.word = state.normalization, int(view.sets[0, 0])
+        count = u.shape[2]
+        self.normalization, self.word = state.normalization, int(constants.sets[0, 0])
         self.shape = (heads, count, n)
         self.outside = constants.outside[:, :, 0]  # (1, 1, 1, n)
         self.others = constants.others[:, None, :, 0, 0]  # (T, 1, H, 1, n)
-        u_o = view.left_out(of_head)[:, :, 0] * self.outside  # (T, H, C, n)
+        u_o = u_o[:, :, 0] * self.outside  # (T, H, C, n)
         self.constant = u_o.sum((1, -1))[:, None]  # (T, 1, C)
         self.u_o = u_o[:, None]
-        u_y = of_head[:, :, :, self.word] @ state.values.mT  # ⟨y_k, u_ci⟩, (T, H, C, n)
+        u_y = u[:, :, :, self.word] @ state.values.mT  # ⟨y_k, u_ci⟩, (T, H, C, n)
         self.u_y = (u_y * self.outside)[:, None]
         parts = [
             _through(state.queries, state.key.matrix),
             _through(state.keys, state.query.matrix),
-            _through(of_head.flatten(2, 3), state.value.matrix),
+            _through(u.flatten(2, 3), state.value.matrix),
             _own(state).expand(len(u), -1, -1, -1),
         ]
         self.rows = torch.cat([part.flatten(1, 2) for part in parts], 1)

@@ -65,7 +65,7 @@ class AttentionState:
         tokens = X[:, None]
         queries, keys, values = query(tokens), key(tokens), value(tokens)
         scores = product(queries, keys)
-        if not all(map(math.isfinite, scores.aminmax())):
+        if not all(map(math.isfinite, scores.detach().aminmax())):
             raise UserError("the attention scores of this map overflow; scale X or W down")
         weights, summary = normalization.attend(scores)
         parts = (queries, keys, values, scores, weights, summary, product(weights, values.mT))

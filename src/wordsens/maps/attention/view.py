@@ -250,7 +250,8 @@ class AttentionView(OneTokenView):
 
     def functionals(self, u: torch.Tensor) -> Functionals:
         if self.sets.shape == (1, 1):
-            return FixedFunctionals(self, u)
+            of_head = u.unflatten(-1, (self.state.values.shape[1], -1)).movedim(-2, 1)
+            return FixedFunctionals(self.state, self.constants, of_head, self.left_out(of_head))
         return super().functionals(u)
 
     def features(self, v: torch.Tensor) -> torch.Tensor:
