@@ -83,14 +83,19 @@ def _minima(
     """Values (goals,), and evaluations of one Δ."""
     n, d = x.shape
     view = model.map.view(x[None], position_sets([[0]], n))
-    count, plain = 0, view.linear
+    count, plain = 0, view.functionals
 
-    def counting(v: torch.Tensor, u: torch.Tensor) -> Any:
-        nonlocal count
-        count += v.shape[:3].numel()
-        return plain(v, u)
+    def counting(u: torch.Tensor) -> Any:
+        linear = plain(u)
 
-    view.linear = counting  # type: ignore[method-assign]
+        def evaluate(v: torch.Tensor) -> Any:
+            nonlocal count
+            count += v.shape[:3].numel()
+            return linear(v)
+
+        return evaluate
+
+    view.functionals = counting  # type: ignore[method-assign]
     around = model.solution.around(model.map.rows(x[None])[0], y)
     found = search_losses(
         view,

@@ -51,10 +51,16 @@ def _plain(name: str, value: Any) -> Any:
     return np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
 
 
+def largest_size(tensor: torch.Tensor) -> float:
+    """The largest |entry|, in one pass; NaN where there is one, 0 of nothing."""
+    low, high = tensor.detach().aminmax() if tensor.numel() else (0.0, 0.0)
+    return max(-float(low), float(high))
+
+
 def check_powers(name: str, tensor: torch.Tensor) -> None:
     """``UserError`` where squares of squares of a tensor's entries overflow, or are all zero."""
     limits = torch.finfo(tensor.dtype)
-    largest = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+    largest = largest_size(tensor)
     if largest and not limits.tiny**0.25 < largest < limits.max**0.25:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise UserError(

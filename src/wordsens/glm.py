@@ -99,8 +99,11 @@ class LeastSquares:
     def orthogonal(self, phi: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """P⊥φ (p,) and K⁺Φφ (N,); projected twice, which removes the rounding of the first."""
         b = self.factor.solve(self.times(phi))
-        rest = phi - self.transposed(b)
-        return rest - self.transposed(self.factor.solve(self.times(rest))), b
+        rest, left = phi.clone(), torch.zeros_like(b)
+        for columns, part in float64_columns(self.Phi):  # φ − Φᵀb, and Φ times it
+            rest[columns] -= b @ part
+            left += part @ rest[columns]
+        return rest - self.transposed(self.factor.solve(left)), b
 
     def retraining(self, phi: torch.Tensor) -> torch.Tensor:
         """w (p,) with f(·, θ_r) = f(·, θ*) + ⟨φ(·), w⟩ (y − f(X, θ*)), φ = φ(X).

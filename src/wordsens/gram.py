@@ -7,18 +7,22 @@ from collections.abc import Iterator
 from wordsens.deferred import torch
 
 CHUNK_BYTES = 1 << 24  # features converted to float64 at once
-PANEL = 256  # rows of K computed together; only its lower half is
 
 
 def gram(Phi: torch.Tensor) -> torch.Tensor:
     """ΦΦᵀ (N, N) in float64, summed over pieces of Φ's columns."""
-    N = len(Phi)
-    K = torch.zeros(N, N, dtype=torch.float64, device=Phi.device)
+    K = torch.zeros(len(Phi), len(Phi), dtype=torch.float64, device=Phi.device)
     for _, part in float64_columns(Phi):
-        for first in range(0, N, PANEL):
-            last = min(first + PANEL, N)
-            K[first:last, :last].addmm_(part[first:last], part[:last].mT)
-    return K.tril() + K.tril(-1).mT
+        K += _square(part)
+    return K
+
+
+def _square(part: torch.Tensor) -> torch.Tensor:
+    """A Aᵀ; of one array by itself NumPy has BLAS compute one half only, Torch does not."""
+    if part.device.type != "cpu":
+        return part @ part.mT
+    array = part.numpy()
+    return torch.from_numpy(array @ array.T)
 
 
 def float64_columns(Phi: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:

@@ -18,6 +18,7 @@ from wordsens.deferred import torch
 from wordsens.errors import UserError
 
 Pullback = Callable[["torch.Tensor"], "torch.Tensor"]
+Functionals = Callable[["torch.Tensor"], "tuple[torch.Tensor, Pullback]"]
 
 
 class OneTokenView(ABC):
@@ -56,6 +57,10 @@ class OneTokenView(ABC):
         The pullback takes weights (T, P, S, C) and returns Σ_c weight_c ∇_v ⟨φ, u_c⟩,
         (T, P, S, m, d).
         """
+
+    def functionals(self, u: torch.Tensor) -> Functionals:
+        """``linear`` at many v for the same u, which a view may prepare for."""
+        return lambda v: self.linear(v, u)
 
     def precise(self) -> OneTokenView:
         """This view in float64, from the same numbers, as far as the map allows."""

@@ -167,9 +167,13 @@ def _embedded(
     import torch
 
     rows = data.rows(indices, n, d)
-    # One sample at a time: float64 copies of long samples are large.
-    for row, index in zip(rows, indices, strict=True):
-        norms = np.sqrt(np.einsum("nd,nd->n", row, row, dtype=np.float64))
+    X = (
+        torch.from_numpy(rows)
+        if dtype in (None, torch.float32)
+        else torch.empty(rows.shape, dtype=dtype)
+    )
+    for row, target, index in zip(rows, X.numpy(), indices, strict=True):
+        norms = _norms(row)
         if not np.isfinite(norms).all():
             token = int(np.flatnonzero(~np.isfinite(norms))[0])
             raise UserError(
@@ -182,7 +186,7 @@ def _embedded(
                 f"{data.path}: sample {index}, token {token}: the first {d} dimensions are all 0 "
                 f"and cannot be scaled to norm √d; change {key}.d or the dataset's layer"
             )
-    X = _scaled(torch.from_numpy(rows), dtype)
+        _scale(row, norms, target)
     labels = torch.from_numpy(data.labels[indices].astype(np.int64))
     return Samples(X, labels, indices)
 
@@ -191,23 +195,23 @@ def _gaussian(n: int, d: int, count: int, stream: Stream, dtype: torch.dtype | N
     import torch
 
     dtype = dtype or torch.float32
-    direction = stream.child("direction").normal(n, d, dtype=torch.float32)
+    direction = stream.child("direction").normal(n, d, dtype=torch.float64).flatten()
     X = torch.empty(count, n, d, dtype=dtype)
     labels = torch.empty(count, dtype=torch.int64)
     for trial in range(count):
-        drawn = stream.child("sample", trial=trial).normal(n, d, dtype=torch.float32)
-        X[trial] = _scaled(drawn[None], dtype)[0]
+        drawn = stream.child("sample", trial=trial).normal(n, d, dtype=torch.float32).numpy()
+        _scale(drawn, _norms(drawn), X[trial].numpy())
         # Only the sign of the product matters, so the direction needs no norm.
-        labels[trial] = 1 if (X[trial].double() * direction).sum() >= 0 else -1
+        labels[trial] = 1 if X[trial].double().flatten() @ direction >= 0 else -1
     return Samples(X, labels, np.full(count, -1))
 
 
-def _scaled(rows: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-    """Rows scaled to norm √d, the norms taken in float64."""
-    import torch
+def _norms(row: np.ndarray) -> np.ndarray:
+    """The tokens' norms, taken in float64."""
+    return np.sqrt(np.einsum("nd,nd->n", row, row, dtype=np.float64))
 
-    scaled = torch.empty(rows.shape, dtype=dtype or torch.float32)
-    for source, target in zip(rows, scaled, strict=True):
-        exact = source.double()
-        target.copy_(exact * (math.sqrt(rows.shape[-1]) / exact.norm(dim=-1, keepdim=True)))
-    return scaled
+
+def _scale(row: np.ndarray, norms: np.ndarray, target: np.ndarray) -> None:
+    """The tokens of float32 ``row`` scaled to norm √d in ``target``, which may be ``row``."""
+    factors = (math.sqrt(row.shape[-1]) / norms)[:, None]
+    np.multiply(row, factors, out=target, casting="same_kind")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wordsens.deferred import torch
 from wordsens.gaussian.base import GaussianMatrix
+from wordsens.kernels.products import product
 from wordsens.randomness import Stream
 
 
@@ -34,10 +35,10 @@ class DenseGaussian(GaussianMatrix):
         return cls(drawn.mul_(std).to(device))
 
     def matvec(self, h: torch.Tensor) -> torch.Tensor:
-        return h @ self.weight.mT
+        return product(h, self.weight)
 
     def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
-        return g @ self.weight
+        return product(g, self.weight.mT)
 
     def take(self, index: list[int]) -> DenseGaussian:
         return DenseGaussian(self.weight[index])

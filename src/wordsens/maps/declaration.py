@@ -33,7 +33,8 @@ class LossEffort:
     """How hard a search of losses tries: starts per loss, evaluations for exploring and polishing.
 
     Every one of ``rounds`` polishes the best point of each goal and ``beside`` points near it.
-    ``settle`` rounds of subgradient steps follow, for maps with kinks.
+    ``settle`` rounds of subgradient steps follow, for maps with kinks.  At the evaluations
+    ``halve`` of exploring the better half of each loss's starts goes on.
     """
 
     starts: int
@@ -42,6 +43,7 @@ class LossEffort:
     rounds: int
     beside: int
     settle: int = 0
+    halve: tuple[int, ...] = ()
 
 
 WORDS = ("D", "d")  # what a configuration calls a width n·d and a head_dim d

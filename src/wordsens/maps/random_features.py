@@ -17,6 +17,7 @@ from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.gaussian import DenseGaussian, GaussianMatrix, LazyGaussian, PartedGaussian
 from wordsens.gram import gram, square_root
+from wordsens.kernels.products import product
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, EVERY, Effort, LossEffort, MapOptions
 from wordsens.maps.random_view import RandomFeaturesView
@@ -278,16 +279,16 @@ class DeepRandomFeatures(FeatureMap):
         scale = (cls.scale(phi) / (n * d)) ** 0.5
         words = X[:, position]
         exact = words.to(torch.float64)
-        L = square_root(gram(X.flatten(1)) - exact @ exact.mT).to(X.dtype)
+        L = square_root(gram(X.flatten(1)) - exact @ exact.mT).mul_(scale).to(X.dtype)
         block = stream.child("token").normal(k, d, dtype=X.dtype).mul_(scale).to(X.device)
         Phi, rest = X.new_empty(M, k), X.new_empty(k)
         drawing = stream.child("rest")
         for first in range(0, k, ROWS):
             rows = slice(first, min(first + ROWS, k))
-            E = drawing.normal(rows.stop - first, M, dtype=X.dtype).mul_(scale).to(X.device)
-            Z = L @ E.mT  # (M, rows)
+            E = drawing.normal(rows.stop - first, M, dtype=X.dtype).to(X.device)
+            Z = product(L, E)  # (M, rows)
             rest[rows] = Z[0]
-            Phi[:, rows] = phi.value(Z.addmm_(words, block[rows].mT))
+            Phi[:, rows] = phi.value(Z.add_(product(words, block[rows])))
         deeper = cls._deeper(k, options, [stream], X.dtype, X.device)
         for V in deeper:
             Phi = phi.value(V.matvec(Phi[None])[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import normalize
@@ -24,6 +25,22 @@ SETTLING = 100  # steps of one round of ``settle``
 MOMENTUM = 0.8  # of these steps
 
 
+@dataclass(frozen=True)
+class Control:
+    """How a descent goes: the published rate, the most evaluations, and when candidates stop.
+
+    A candidate must improve by the share ``tolerance`` of its value every ten evaluations to go on.
+    With ``halve`` the candidates come in groups of ``group`` for one goal each, of which at these
+    evaluations the better half goes on.
+    """
+
+    rate: float
+    steps: int
+    tolerance: float
+    group: int = 1
+    halve: Sequence[int] = ()
+
+
 def descend(
     problem: Problem,
     archive: Archive,
@@ -31,7 +48,7 @@ def descend(
     delta: torch.Tensor,
     labels: torch.Tensor,
     idle: torch.Tensor,
-    control: tuple[float, int, float],
+    control: Control,
 ) -> int:
     """Spectral projected gradients (Birgin, Martínez and Raydan, SIAM J. Optim. 2000), batched.
 
@@ -41,20 +58,34 @@ def descend(
     otherwise.  Starts at Δ = 0 keep close to the path of steepest descent, into the basin that
     the published optimiser finds: their values never rise, and their steps are the shorter ones
     of Barzilai and Borwein, the first of the published rate.  Every evaluation serves all
-    candidates, each in its own state.  ``control`` holds that rate, the most evaluations, and
-    the share of its value by which a candidate must improve every ten evaluations to go on.
-    Returns the evaluations made.
+    candidates, each in its own state.  Returns the evaluations made.
     """
     made = 0
     terms = problem.terms(goals)
-    for first in range(0, len(goals), BATCH):
-        part = min(BATCH, len(goals) - first) / len(goals)
-        index = torch.arange(first, min(first + BATCH, len(goals)), device=delta.device)
+    batch = max(1, BATCH // control.group) * control.group
+    for first in range(0, len(goals), batch):
+        part = min(batch, len(goals) - first) / len(goals)
+        index = torch.arange(first, min(first + batch, len(goals)), device=delta.device)
         own = terms.take(index)
         state = (delta[:, index], labels[:, index], idle[:, index])
         with stage(part):
             made += _descend(problem, archive, own, *state, control)
     return made
+
+
+def _better_halves(value: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices (T, K) of the better half of each group of value (T, S), and those of their goals."""
+    by_group = value.unflatten(1, (-1, group))
+    first = group * torch.arange(by_group.shape[1], device=value.device)[:, None]
+    chosen = by_group.sort(-1).indices[..., : -(-group // 2)]
+    own = torch.arange(chosen.shape[-1], device=value.device)
+    return (chosen + first).flatten(1), (own + first).flatten()
+
+
+def _taken(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Of value (T, S, …) the candidates index (T, K)."""
+    wide = index.reshape(*index.shape, *[1] * (value.ndim - 2))
+    return value.gather(1, wide.expand(*index.shape, *value.shape[2:]))
 
 
 def _descend(
@@ -64,9 +95,9 @@ def _descend(
     x: torch.Tensor,
     labels: torch.Tensor,
     idle: torch.Tensor,
-    control: tuple[float, int, float],
+    control: Control,
 ) -> int:
-    rate, steps, tolerance = control
+    rate, steps, tolerance, group = control.rate, control.steps, control.tolerance, control.group
     radius = problem.view.radius
 
     def evaluate(at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,18 +131,25 @@ def _descend(
         wanted = active.any(0)
         if not wanted.any():
             return i
-        if wanted.sum() <= 0.7 * len(wanted):
-            chosen = wanted.nonzero()[:, 0]
-            terms, labels = terms.take(chosen), labels[:, chosen]
-            x, f, g, way, slope, share, history, best, earlier, active, careful, reach = (
-                value[:, chosen]
+        chosen = None
+        if i in control.halve and group > 1:
+            chosen, own = _better_halves(best, group)
+            group = -(-group // 2)
+        elif not control.halve and wanted.sum() <= 0.7 * len(wanted):
+            own = wanted.nonzero()[:, 0]
+            chosen = own.expand(len(x), -1)
+        if chosen is not None:
+            terms = terms.take(own)
+            x, f, g, way, slope, share, history, best, earlier, active, careful, reach, labels = (
+                _taken(value, chosen)
                 for value in (
                     *(x, f, g, way, slope, share, history, best, earlier, active),
-                    *(careful, reach),
+                    *(careful, reach, labels),
                 )
             )
         advance(i, steps)
-        y = x + share[..., None, None].to(x) * way
+        # who stopped stays, so that nothing depends on how long others of the batch go on
+        y = x + (share * active)[..., None, None].to(x) * way
         f_y, g_y = evaluate(y)
         allowed = torch.where(careful, f, history.amax(-1))
         accepted = active & (f_y <= allowed + DECREASE * share * slope)
@@ -142,17 +180,26 @@ def _descend(
     return steps
 
 
-def settle(problem: Problem, archive: Archive, terms: Terms, steps: int = SETTLING) -> int:
+def settle(
+    problem: Problem, archive: Archive, terms: Terms, open: torch.Tensor, steps: int = SETTLING
+) -> int:
     """Projected subgradient steps with momentum, of falling length, from the best points.
 
     A ReLU map has kinks, along which spectral gradients stall and short steps zigzag down (Shor,
-    Minimization Methods for Non-Differentiable Functions, 1985).  Every goal of the archive goes
-    once with each first length of ``STRIDES``.  Returns the evaluations made.
+    Minimization Methods for Non-Differentiable Functions, 1985).  Every goal that is ``open``
+    (T, J) goes once with each first length of ``STRIDES``, pursued by ``terms`` (J,).  Returns the
+    evaluations made.
     """
-    delta = archive.delta.repeat(1, len(STRIDES), 1, 1)
-    labels = archive.label.repeat(1, len(STRIDES))
+    most = int(open.sum(1).max())
+    if not most:
+        return 0
+    chosen = open.byte().sort(dim=1, descending=True, stable=True).indices[:, :most]
+    moves = _taken(open, chosen).repeat(1, len(STRIDES))[..., None, None]
+    terms = terms.each(chosen.repeat(1, len(STRIDES)))
+    delta = _taken(archive.delta, chosen).repeat(1, len(STRIDES), 1, 1)
+    labels = _taken(archive.label, chosen).repeat(1, len(STRIDES))
     strides = torch.tensor(STRIDES, dtype=delta.dtype, device=delta.device) * problem.view.radius
-    strides = strides.repeat_interleave(archive.delta.shape[1])[:, None, None]
+    strides = strides.repeat_interleave(most)[:, None, None] * moves
     moving = torch.zeros_like(delta)
     for step in range(steps):
         q, pull = problem.functionals(delta)

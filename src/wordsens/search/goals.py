@@ -155,7 +155,7 @@ class Minima:
 
 @dataclass(frozen=True)
 class Terms:
-    """Goals as numbers: a (T, J, 3), target (T, J), sign, penalty, slack, limit (J,)."""
+    """Goals as numbers: a (T, J, 3), target (T, J), sign, penalty, slack, limit (J,) or (T, J)."""
 
     a: torch.Tensor
     target: torch.Tensor
@@ -171,6 +171,12 @@ class Terms:
             *(getattr(self, name)[index] for name in ("sign", "penalty", "slack", "limit")),
         )
 
+    def each(self, index: torch.Tensor) -> Terms:
+        """Goals of its own for every trial, index (T, K)."""
+        a = self.a.gather(1, index[..., None].expand(*index.shape, 3))
+        own = (getattr(self, name)[index] for name in ("sign", "penalty", "slack", "limit"))
+        return Terms(a, self.target.gather(1, index), *own)
+
 
 class Problem:
     """The functionals q of a view around trained models, and goals' values."""
@@ -179,7 +185,8 @@ class Problem:
         self.view, self.around = view, around
         self.centre = view.tokens[:, :, None]
         shape = view.features(self.centre).shape[3:]
-        self.u = around.u.to(self.centre).reshape(*around.u.shape[:2], *shape)
+        u = around.u.to(self.centre).reshape(*around.u.shape[:2], *shape)
+        self.linear = view.functionals(u)
 
     def terms(self, goals: Sequence[Goal]) -> Terms:
         f_x, y = self.around.f_x, self.around.y
@@ -207,7 +214,7 @@ class Problem:
 
     def functionals(self, delta: torch.Tensor) -> tuple[torch.Tensor, Any]:
         """q (T, S, 3) in float64 at Δ (T, S, m, d), and the pullback of weights (T, S, 3)."""
-        q, pull = self.view.linear(self.centre + delta[:, None], self.u)
+        q, pull = self.linear(self.centre + delta[:, None])
         return q[:, 0].to(torch.float64), lambda w: pull(w[:, None].to(delta))[:, 0]
 
     def value(self, q: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
@@ -241,6 +248,7 @@ class Archive:
         self.rank = self.value.clone()
         self.delta = problem.centre.new_zeros(*shape, words, d)
         self.label = torch.zeros(shape, dtype=torch.long, device=self.delta.device)
+        self.steps = 0
 
     def see(self, q: torch.Tensor, delta: torch.Tensor, labels: torch.Tensor) -> None:
         """Candidates at Δ (T, S, m, d) with functionals q (T, S, 3)."""
@@ -260,6 +268,6 @@ class Archive:
             self.delta[trial, goal] = delta[trial, where]
             self.label[trial, goal] = labels[trial, where]
 
-    def found(self, steps: int) -> Minima:
+    def found(self) -> Minima:
         start = [[self.names[i] for i in row] for row in self.label.tolist()]
-        return Minima(self.value, self.delta, start, steps)
+        return Minima(self.value, self.delta, start, self.steps)

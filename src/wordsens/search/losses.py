@@ -17,11 +17,14 @@ from wordsens.maps.declaration import LossEffort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.search.descent import SETTLING, STRIDES, descend, published, settle
+from wordsens.search.descent import SETTLING, Control, descend, published, settle
 from wordsens.search.goals import Archive, Goal, Minima, Neighbourhood, Problem
 
 METHODS = ("spectral", "published", "thorough")
 TOGETHER = 4  # goals that learn enough from each other
+FINISH = 20  # evaluations in full precision after a search in float32
+ROUNDING = 1e-5  # share of a limit on γ that such a search keeps from it
+SETTLED = 1e-5  # share of its value that a round of settling must take off a loss for another one
 NEAR = 0.3  # distance, in radii, of the points polished beside the best; its square next, …
 
 
@@ -48,27 +51,53 @@ def search_losses(
         raise UserError(
             f"search method {method!r} is not known; choose one of {', '.join(METHODS)}"
         )
-    problem = Problem(view, around)
     if effort.starts < 1:
         raise UserError(f"starts = {effort.starts} must be at least 1")
-    # goals learn from each other's points; few of them look around more instead
-    effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
-    kept = problem.terms(goals)
     if method == "published":
-        value, delta = published(problem, kept, schedule)
+        problem = Problem(view, around)
+        value, delta = published(problem, problem.terms(goals), schedule)
         start = [["zero"] * len(goals) for _ in streams]
         return Minima(value, delta, start, schedule[1])
+    coarse = view.coarse()
+    if coarse is view or method == "thorough":
+        return _searched(view, around, goals, streams, schedule, effort, method).found()
+    # rounding must not push γ beyond a limit
+    within = [replace(goal, limit=goal.limit * (1 - ROUNDING)) for goal in goals]
+    seen = _searched(coarse, around, within, streams, schedule, effort, method)
+    problem = Problem(view, around)
+    archive = Archive(problem, problem.terms(goals), seen.names)
+    delta, idle = seen.delta.to(view.tokens), torch.zeros_like(seen.label, dtype=torch.bool)
+    control = Control(schedule[0], FINISH, 1e-5)
+    archive.steps = seen.steps
+    archive.steps += descend(
+        problem, archive, [_pursued(goal) for goal in goals], delta, seen.label, idle, control
+    )
+    return archive.found()
+
+
+def _searched(
+    view: OneTokenView,
+    around: Neighbourhood,
+    goals: Sequence[Goal],
+    streams: Sequence[Stream],
+    schedule: tuple[float, int],
+    effort: LossEffort,
+    method: str,
+) -> Archive:
+    """The best points of all goals as a view sees them."""
+    problem = Problem(view, around)
+    # goals learn from each other's points; few of them look around more instead
+    effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
     rate = schedule[0]
     directions, names = _starts(view, streams, effort.starts)
-    archive = Archive(problem, kept, names)
-    steps = 0
+    archive = Archive(problem, problem.terms(goals), names)
     # shares of the enclosing work, by the most evaluations of each
     most = effort.explore + effort.rounds * effort.polish + effort.settle * SETTLING
     if method == "thorough":
         most += schedule[1]
         with stage(schedule[1] / most):
-            published(problem, kept, schedule, archive)
-        steps = schedule[1]
+            published(problem, archive.kept, schedule, archive)
+        archive.steps += schedule[1]
     bases = list(dict.fromkeys(Goal(goal.loss) for goal in goals))
     if len(goals) < TOGETHER:  # few bases lead to few points of small γ
         bases += [goal for goal in goals if goal.penalty]
@@ -78,9 +107,9 @@ def search_losses(
     labels = torch.arange(count, device=delta.device).repeat(len(bases))
     labels = labels.expand(len(delta), -1)
     idle = torch.zeros_like(labels, dtype=torch.bool)
-    control = (rate, effort.explore, 1e-3)
+    control = Control(rate, effort.explore, 1e-3, count, effort.halve)
     with stage(effort.explore / most):
-        steps += descend(problem, archive, explored, delta, labels, idle, control)
+        archive.steps += descend(problem, archive, explored, delta, labels, idle, control)
     penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
         best, label = archive.delta, archive.label
@@ -94,14 +123,18 @@ def search_losses(
             delta, asked = torch.cat([delta, zero], 1), [*asked, *penalised]
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
-        control = (rate, effort.polish, 1e-5)
+        control = Control(rate, effort.polish, 1e-5)
         with stage(effort.polish / most):
-            steps += descend(problem, archive, asked, delta, labels, idle, control)
-    asked = [_pursued(goal) for goal in goals] * len(STRIDES)
+            archive.steps += descend(problem, archive, asked, delta, labels, idle, control)
+    terms = problem.terms([_pursued(goal) for goal in goals])
+    open = torch.ones_like(archive.label, dtype=torch.bool)
     for _ in range(effort.settle):
+        before = archive.rank.clone()
         with stage(SETTLING / most):
-            steps += settle(problem, archive, problem.terms(asked))
-    return archive.found(steps)
+            archive.steps += settle(problem, archive, terms, open)
+        # from the same point it would go the same way again
+        open = archive.rank < before - SETTLED * before.abs()
+    return archive
 
 
 def _noise(

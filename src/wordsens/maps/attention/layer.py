@@ -64,7 +64,8 @@ class AttentionMap(FeatureMap):
         beside, rounds = max(2, min(20 if tiny else 10, small)), 4 if small else 1
         # rows come and go with the signs of their scores, which makes tiny problems the hardest
         starts = 72 if tiny else 24
-        return LossEffort(starts, explore=40, polish=40, rounds=rounds, beside=beside, settle=3)
+        settle, halve = (8, ()) if small else (4, (12, 24))
+        return LossEffort(starts, 40, 40, rounds, beside, settle, halve)
 
     @classmethod
     def score_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:

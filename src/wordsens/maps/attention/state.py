@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
+from wordsens.kernels.products import product
 from wordsens.maps.attention.normalization import Normalization
 
 
@@ -18,11 +20,11 @@ class Projection:
 
     def __call__(self, v: torch.Tensor) -> torch.Tensor:
         """(B, 1, N, d) → (B, H, N, r)."""
-        return v if self.matrix is None else v @ self.matrix.mT
+        return v if self.matrix is None else product(v, self.matrix)
 
     def pull(self, g: torch.Tensor) -> torch.Tensor:
         """(B, H, N, r) → (B, N, d): Mᵀ g summed over heads."""
-        return (g if self.matrix is None else g @ self.matrix).sum(1)
+        return (g if self.matrix is None else product(g, self.matrix.mT)).sum(1)
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,11 @@ class AttentionState:
     ) -> AttentionState:
         tokens = X[:, None]
         queries, keys, values = query(tokens), key(tokens), value(tokens)
-        scores = queries @ keys.mT
-        if not scores.isfinite().all():
+        scores = product(queries, keys)
+        if not all(map(math.isfinite, scores.detach().aminmax())):
             raise UserError("the attention scores of this map overflow; scale X or W down")
         weights, summary = normalization.attend(scores)
-        parts = (queries, keys, values, scores, weights, summary, weights @ values)
+        parts = (queries, keys, values, scores, weights, summary, product(weights, values.mT))
         return cls(query, key, value, normalization, X, *parts)
 
     def trials(self, index: list[int]) -> AttentionState:

@@ -20,11 +20,12 @@ from wordsens.kernels import attention
 from wordsens.maps.attention.asking import Asking
 from wordsens.maps.attention.bound import softmax_bound
 from wordsens.maps.attention.directions import named_directions
+from wordsens.maps.attention.functionals import FixedFunctionals
 from wordsens.maps.attention.leave_out import in_dtype, leave_out
 from wordsens.maps.attention.normalization import Softmax
 from wordsens.maps.attention.silence import alone, but_one
 from wordsens.maps.attention.state import AttentionState
-from wordsens.perturbation import OneTokenView, Pullback
+from wordsens.perturbation import Functionals, OneTokenView, Pullback
 
 FEW = 5_000  # numbers in a sample below which float32 saves nothing
 WORKING_BYTES = 1 << 28  # what one evaluation of a search may take, roughly
@@ -229,15 +230,7 @@ class AttentionView(OneTokenView):
         stacked = u.flatten(2, 3)
         u_w = (at.value.flatten(2, 4) @ stacked.mT).unflatten(2, inner)
         u_w = u_w.unflatten(-1, (functionals, -1))  # ⟨u_cj, w_a⟩, (T, H, P, S, m, C, n)
-        u_phi = (u * state.output[:, :, None]).sum(-1)  # (T, H, C, n)
-        own = c.own_values.flatten(2, 3) @ stacked.mT
-        own = own.unflatten(2, c.own_values.shape[2:4]).unflatten(-1, (functionals, -1))
-        share = c.share[:, :, :, 0, :, None]  # (T, H, P, m, 1, n)
-        gain = c.gain[:, :, :, 0, 0, None]  # (T, H, P, 1, n)
-        u_o = u_phi[:, :, None] * (1 + gain) - (share * own).sum(3)  # (T, H, P, C, n)
-        t, h, p, j = c.heavy
-        if len(t):
-            u_o[t, h, p, :, j] += (u[t, h, :, j] * c.surplus[:, None]).sum(-1)
+        u_o = self.left_out(u)
         u_o = u_o[:, :, :, None, None]
         change = u_w - u_o
         own_u = u[:, :, :, self.sets].movedim(2, 4)[:, :, :, None]  # (T, H, P, 1, m, C, e)
@@ -254,6 +247,26 @@ class AttentionView(OneTokenView):
             )
 
         return value, pullback
+
+    def left_out(self, u: torch.Tensor) -> torch.Tensor:
+        """⟨o_j, u_cj⟩ (T, H, P, C, n) of the outputs over the other keys, u (T, H, C, n, e)."""
+        c, functionals = self.constants, u.shape[2]
+        u_phi = (u * self.state.output[:, :, None]).sum(-1)  # (T, H, C, n)
+        own = c.own_values.flatten(2, 3) @ u.flatten(2, 3).mT
+        own = own.unflatten(2, c.own_values.shape[2:4]).unflatten(-1, (functionals, -1))
+        share = c.share[:, :, :, 0, :, None]  # (T, H, P, m, 1, n)
+        gain = c.gain[:, :, :, 0, 0, None]  # (T, H, P, 1, n)
+        u_o = u_phi[:, :, None] * (1 + gain) - (share * own).sum(3)
+        t, h, p, j = c.heavy
+        if len(t):
+            u_o[t, h, p, :, j] += (u[t, h, :, j] * c.surplus[:, None]).sum(-1)
+        return u_o
+
+    def functionals(self, u: torch.Tensor) -> Functionals:
+        if self.sets.shape == (1, 1):
+            of_head = u.unflatten(-1, (self.state.values.shape[1], -1)).movedim(-2, 1)
+            return FixedFunctionals(self.state, self.constants, of_head, self.left_out(of_head))
+        return super().functionals(u)
 
     def features(self, v: torch.Tensor) -> torch.Tensor:
         state, c, at = self.state, self.constants, self.at(v)
