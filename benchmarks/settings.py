@@ -88,6 +88,7 @@ SMALL = (
 # The quick ones first: the table is written anew after each.
 FULL = (
     Setting("rf", n=20, d=384),
+    Setting("rf", n=40, d=192),
     Setting("rf", n=40, d=384),
     Setting("rf", n=150, d=768, baseline=None),
     Setting("drf", n=10, d=384, depth=4),
