@@ -75,7 +75,7 @@ def job(snakemake: Any) -> Iterator[None]:
             if "torch" in sys.modules:
                 sys.modules["torch"].set_num_threads(snakemake.threads)
             yield
-            if usage := snakemake.log.get("usage"):
+            if usage := getattr(snakemake.log, "usage", None):
                 _note_usage(Path(usage), time.monotonic() - started)
         except Exception as error:
             line = error if isinstance(error, UserError) else _shortage(error)

@@ -75,8 +75,8 @@ def test_permuting_tokens_permutes_the_positions(name):
     X = sample(20, 9, seed=8)
     map = wordsens.build_map(name, d=9, seed=3, **EVERY[name])
     order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
-    plain = wordsens.word_sensitivity(map, X, positions="all", starts=48)
-    moved = wordsens.word_sensitivity(map, X[order], positions="all", starts=48)
+    plain = wordsens.word_sensitivity(map, X, positions="all", starts=96)
+    moved = wordsens.word_sensitivity(map, X[order], positions="all", starts=96)
     # other random starts at each position: the suprema agree, not the paths to them, and on the
     # ridges of ReLU a path ends where rounding lets it
     tolerance = 3e-2 if name == "relu_raf" else 1e-2
