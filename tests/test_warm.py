@@ -90,6 +90,7 @@ def test_a_job_is_forked_with_its_own_streams_folder_and_environment(
         ("raise SystemExit(3)", 3),
         ("raise SystemExit('in words')", 1),
         ("1 / 0", 1),
+        ("raise SystemExit(None)", 0),
         ("os._exit(7)", 7),
         ("os.kill(os.getpid(), 9)", -9),
         ("os.kill(os.getpid(), 11)", -11),
@@ -102,6 +103,11 @@ def test_it_ends_as_the_script_ended(place: str, tmp_path: Path, body: str, stat
     assert (job.returncode, out) == (status, "True forked\n")
     assert ("ZeroDivisionError" in err) == ("/" in body)
     assert ("in words" in err) == ("words" in body)
+
+
+def test_what_was_left_for_the_exit_is_done(place: str, tmp_path: Path) -> None:
+    body = "import atexit\natexit.register(lambda: print('last words'))\nprint('first', end=' ')"
+    assert started(tmp_path, body).communicate()[0] == "True forked\nfirst last words\n"
 
 
 def test_jobs_run_side_by_side_and_share_nothing(place: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ its own process: on a cluster's nodes, under conda, in a container, on anything 
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import io
 import json
@@ -30,7 +31,7 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 PLACE = "WORDSENS_WARM"  # the socket; set by the user, even to nothing, no interpreter is started
 WORTHWHILE = 8  # jobs to run; fewer end while the interpreter still imports
@@ -188,6 +189,31 @@ def receive(line: socket.socket, threads: int) -> str | None:
     return script
 
 
+def _run(script: str) -> NoReturn:
+    """Run a script and end this process as Python would, but for taking all modules down.
+
+    That would take a second, as they are many and their memory is shared until it is written to.
+    """
+    status = 0
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if status and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status < 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status & 0xFF)
+
+
 def _end_with(line: socket.socket) -> None:
     """End this process, as Ctrl-C does and then for good, when the other one is gone."""
     with suppress(OSError):
@@ -225,7 +251,7 @@ def main() -> None:
         raise
     script = receive(line, threads) if line else None
     if script:
-        runpy.run_path(script, run_name="__main__")
+        _run(script)
 
 
 if __name__ == "__main__":
