@@ -50,7 +50,7 @@ class FixedFunctionals:
             _through(state.queries, state.key.matrix),
             _through(state.keys, state.query.matrix),
             _through(u.flatten(2, 3), state.value.matrix),
-            _own(state).expand(len(u), -1, -1, -1),
+            state.own_form().expand(len(u), -1, -1, -1),
         ]
         self.rows = torch.cat([part.flatten(1, 2) for part in parts], 1)
         self.sizes = [part.shape[1] * part.shape[2] for part in parts]
@@ -92,13 +92,3 @@ class FixedFunctionals:
 def _through(x: torch.Tensor, matrix: torch.Tensor | None) -> torch.Tensor:
     """Rows of a projected space as rows of tokens."""
     return x if matrix is None else x @ matrix
-
-
-def _own(state: AttentionState) -> torch.Tensor:
-    """S (B, H, d, d) with ⟨query(v), key(v)⟩ = ½ vᵀ S v per head."""
-    query, key = state.query.matrix, state.key.matrix
-    d = state.X.shape[-1]
-    if query is None:
-        query = torch.eye(d, dtype=state.X.dtype, device=state.X.device)[None, None]
-    product = query if key is None else query.mT @ key
-    return product + product.mT

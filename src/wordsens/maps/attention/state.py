@@ -71,6 +71,15 @@ class AttentionState:
         parts = (queries, keys, values, scores, weights, summary, product(weights, values.mT))
         return cls(query, key, value, normalization, X, *parts)
 
+    def own_form(self) -> torch.Tensor:
+        """S (B, H, d, d), symmetric, with ⟨query(v), key(v)⟩ = ½ vᵀ S v; its gradient is S v."""
+        query, key = self.query.matrix, self.key.matrix
+        if query is None:
+            size = self.X.shape[-1]
+            query = torch.eye(size, dtype=self.X.dtype, device=self.X.device)[None, None]
+        form = query if key is None else query.mT @ key
+        return form + form.mT
+
     def trials(self, index: list[int]) -> AttentionState:
         """Some of the samples."""
         chosen: dict[str, Any] = {
