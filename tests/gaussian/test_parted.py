@@ -27,3 +27,13 @@ def test_a_word_of_its_own_is_asked_at_its_own_length():
     V = PartedGaussian(50, 3000, [Stream(0, "V")])
     assert V.part(torch.arange(7)).columns == 7
     assert V.part(torch.arange(7)) is V.part(torch.arange(7))
+
+
+def test_the_parts_of_a_parted_matrix_are_independent():
+    rows, columns = 4000, 8
+    V = PartedGaussian(rows, columns, [Stream(3, "parted")], dtype=torch.float64)
+    word = V.part(torch.arange(3))
+    one = word.matvec(torch.eye(3, dtype=torch.float64)[None, :1])[0, 0]
+    other = V.matvec(torch.eye(columns, dtype=torch.float64)[None, 5:6])[0, 0]
+    share = torch.corrcoef(torch.stack([one, other]))[0, 1].abs()
+    assert share < 5.5 / rows**0.5  # exceeded by independent ones with probability 4e-8
