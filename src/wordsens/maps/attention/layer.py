@@ -21,6 +21,7 @@ from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
 SMALL, TINY = 5_000, 100  # n·d of small problems, and of the smallest
+RUGGED = 20_000  # n·d up to which a start that alone came to the best maximum happens to miss one
 INFINITY = float("inf")
 Layer = TypeVar("Layer", bound="AttentionMap")
 
@@ -38,9 +39,12 @@ class AttentionMap(FeatureMap):
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # where words share a mean in few dimensions, annealing leads all starts astray: there more
         # plain ones say more than a slow annealing, which large problems need
-        if cls.normalization.kinks or n * d > SMALL:
+        if cls.normalization.kinks or n * d > RUGGED:
             return cls.effort
-        return replace(cls.effort, starts=64, anneal=20, halve=4, plain=None, afresh=48)
+        rugged = replace(cls.effort, afresh=48)
+        if n * d > SMALL:
+            return rugged
+        return replace(rugged, starts=64, anneal=20, halve=4, plain=None)
 
     @classmethod
     def with_weights(
