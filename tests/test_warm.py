@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def started(
 def alive(pid: int) -> bool:
     try:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -208,3 +209,22 @@ def test_a_user_can_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
     warm.start(1)
     assert len(warm._running) == before
     assert warm.hand_over(1) is None
+
+
+@pytest.mark.parametrize("quote", [str, shlex.quote])
+def test_python_may_lie_below_a_folder_with_a_space(tmp_path, monkeypatch, quote) -> None:
+    """Snakemake needs such a path quoted, everybody else does not."""
+    python = tmp_path / "a folder" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", quote(str(python)))
+    monkeypatch.setattr(warm, "_running", [])
+    monkeypatch.delenv(warm.PLACE, raising=False)
+    warm.start(1)
+    try:
+        wait_for(Path(os.environ[warm.PLACE]).exists, 60)
+    finally:
+        (interpreter,) = warm._running
+        warm.stop()
+    assert interpreter.wait(60) == 0

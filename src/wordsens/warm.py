@@ -51,10 +51,11 @@ def start(threads: int) -> None:
         return
     pinned = dict.fromkeys(THREADS, str(threads))
     pinned |= {"MPLBACKEND": "Agg", "TOKENIZERS_PARALLELISM": "false"}
+    python = sys.executable if os.path.exists(sys.executable) else shlex.split(sys.executable)[0]
     with suppress(OSError):  # jobs do without it
         place = os.path.join(tempfile.mkdtemp(prefix="wordsens-"), "jobs")
         interpreter = subprocess.Popen(
-            [*shlex.split(sys.executable), "-P", "-m", "wordsens.warm", place, str(threads)],
+            [python, "-P", "-m", "wordsens.warm", place, str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from wordsens.config import results_or_exit
+from wordsens.config import results_or_exit, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -115,6 +115,8 @@ def test_a_folder_in_which_nothing_can_be_written(monkeypatch, capsys, arguments
     import snakemake.cli  # noqa: F401
 
     monkeypatch.setattr(sys, "argv", ["snakemake", *arguments.split()])
+    given = targets._given()  # now: somebody else may not read where Snakemake is installed
+    monkeypatch.setattr(targets, "_given", lambda: given)
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.chdir(folder)
         Path(folder).chmod(0o555)
