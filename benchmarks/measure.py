@@ -24,7 +24,7 @@ import torch
 
 import wordsens
 from benchmarks import published, published_training
-from benchmarks.settings import PENALTIES, Setting, Training, Words
+from benchmarks.settings import PENALTIES, Fit, Setting, Training, Words
 
 BRIEF = 2.0  # seconds; a shorter run is repeated and its median reported
 REPEATS = 5
@@ -98,7 +98,7 @@ LOSSES = ("features", "alignment", "error_finetuned", "error_retrained")
 GOALS = [(loss, penalty) for loss in LOSSES for penalty in PENALTIES]
 
 
-def labelled_samples(setting: Training, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+def labelled_samples(setting: Training | Fit, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """N + 1 Gaussian samples and random labels; the first one is the sample that gets changed."""
     shape = (setting.N + 1, setting.n, setting.d)
     X = torch.randn(shape, dtype=torch.float64, generator=generator(seed, "samples"))
@@ -119,6 +119,15 @@ def our_training(setting: Training, seed: int) -> dict[str, Any]:
         "losses": [each.loss for each in found],
         "steps": found[0].steps,
     }
+
+
+def our_fit(setting: Fit, seed: int) -> dict[str, Any]:
+    """Train on the samples, no more; the value is how far the labels are from interpolated."""
+    X, Y = labelled_samples(setting, seed)
+    W = attention_weights(setting.d, seed)
+    begun = time.perf_counter()
+    model = wordsens.fit(wordsens.build_map(setting.map, weights={"W": W}), X[1:], Y[1:])
+    return {"seconds": time.perf_counter() - begun, "value": model.residual}
 
 
 def published_trial(setting: Training, seed: int) -> dict[str, Any]:
@@ -223,6 +232,10 @@ def runner(request: dict[str, Any]) -> tuple[Callable[[], dict[str, Any]], bool]
         trial = our_training if ours_asked else published_trial
         trial(Training(trained.map, n=4, d=8, N=5), seed)
         return lambda: trial(trained, seed), True
+    if request["kind"] == "Fit":
+        fitted = Fit(**request["setting"])
+        our_fit(Fit(fitted.map, n=4, d=8, N=5), seed)
+        return lambda: our_fit(fitted, seed), True
     if request["kind"] == "Words":
         words = Words(**request["setting"])
         everything = our_words if ours_asked else recomputed

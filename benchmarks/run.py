@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.history import FIELDS, append, change, commit, last
-from benchmarks.settings import PRESETS, Measured, Setting, Words
+from benchmarks.settings import PRESETS, Fit, Measured, Setting, Words
 from benchmarks.tables import Result, Row, disturbed, duration, markdown, memory, processor
 
 HERE = Path(__file__).resolve().parent
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not settings:
         parser.error(f"no setting of preset {options.preset} contains {options.only!r}")
 
+    options.folder.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     known: dict[Any, Result | None] = {}
     path = options.folder / "results.md"
@@ -104,7 +105,9 @@ def row(who: str, setting: Measured, result: Result) -> dict[str, Any]:
 
 
 def _positions(setting: Measured) -> str:
-    return "all" if isinstance(setting, Words) else getattr(setting, "positions", "first")
+    if isinstance(setting, Words | Fit):
+        return "all" if isinstance(setting, Words) else "none"
+    return getattr(setting, "positions", "first")
 
 
 if __name__ == "__main__":

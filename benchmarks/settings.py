@@ -53,6 +53,21 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Fit:
+    """``fit`` alone on N samples: their features, their Gram matrix and θ*."""
+
+    map: str
+    n: int
+    d: int
+    N: int
+    baseline: None = None  # the p×p projector of the published way would not fit
+
+    @property
+    def label(self) -> str:
+        return f"fit {self.map} N={self.N} n={self.n} d={self.d}"
+
+
+@dataclass(frozen=True)
 class Words:
     """Every word of a random vocabulary at every position, against recomputing the whole map.
 
@@ -71,7 +86,7 @@ class Words:
         return f"{self.map} n={self.n} d={self.d}, {self.vocabulary} words, {self.precision}"
 
 
-Measured = Setting | Training | Words
+Measured = Setting | Training | Fit | Words
 
 SMALL = (
     Setting("raf", n=40, d=192),
@@ -82,6 +97,7 @@ SMALL = (
     Setting("raf", n=100, d=384, baseline=None, seeds=20),
     Training("raf", n=10, d=96, N=100),
     Training("relu_raf", n=10, d=96, N=100),
+    Fit("raf", n=10, d=96, N=100),
     Words("raf", n=40, d=192, vocabulary=30522),
 )
 
@@ -98,6 +114,7 @@ FULL = (
     Words("raf", n=250, d=384, vocabulary=30522),
     Words("relu_raf", n=250, d=384, vocabulary=30522),
     Training("raf", n=40, d=384, N=400),
+    Fit("raf", n=120, d=768, N=1300),
     Setting("raf", n=250, d=768),
     Setting("raf", n=250, d=768, positions="all"),
     Setting("rf", n=4096, d=5120, baseline=None),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import wordsens
+from wordsens.arguments import all_finite
 from wordsens.encoders.layered import LayeredEncoder
 from wordsens.encoders.words import word_changes
 from wordsens.errors import UserError
@@ -324,3 +325,14 @@ def test_digits_count_what_a_distant_beginning_loses() -> None:
 def test_no_features_no_loss() -> None:
     map = wordsens.build_map("relu_raf", weights={"W": torch.zeros(d, d)})
     assert np.isnan(wordsens.fit(map, sample(3), [1, -1, 1]).search(sample(), 1, starts=2).loss)
+
+
+@pytest.mark.parametrize(
+    ("entries", "finite"),
+    [
+        *(([1.0, np.inf], False), ([np.inf, -np.inf], False), ([0.0, np.nan], False)),
+        *(([3e38, 3e38], True), ([-3e38, -3e38, 1.0], True), ([], True)),  # sums overflow
+    ],
+)
+def test_what_is_finite(entries: list[float], finite: bool) -> None:
+    assert all_finite(torch.tensor(entries)) is finite

@@ -34,9 +34,14 @@ def real_tensor(name: str, value: Any, *, finite: bool = True, graph: bool = Fal
     if tensor.is_complex():
         raise UserError(f"{name} is complex; take real numbers, as its real part")
     tensor = tensor if graph else tensor.detach()
-    if finite and not tensor.isfinite().all():
+    if finite and not all_finite(tensor):
         raise UserError(f"{name} holds nan or inf; look for them in what it was made from")
     return tensor
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no entry is nan or inf: told by the sum, without memory, unless that overflows."""
+    return bool(tensor.sum().isfinite() or tensor.isfinite().all())
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wordsens.arguments import check_powers, real_number, real_tensor, several, single
+from wordsens.arguments import all_finite, check_powers, real_number, real_tensor, several, single
 from wordsens.errors import UserError, whole_number
 from wordsens.gram import float64_columns, gram
 from wordsens.maps.base import FeatureMap, position_sets
@@ -324,7 +324,7 @@ def fit(map: FeatureMap, X: Any, Y: Any, theta0: Any = None) -> Model:
     if len(labels) != len(X):
         raise UserError(f"Y has {len(labels)} labels for {len(X)} samples; give one each")
     Phi = map.rows(X)
-    if not Phi.isfinite().all():
+    if not all_finite(Phi):
         raise UserError("X has samples whose features are not finite; look for nan or inf in X")
     start = None
     if theta0 is not None:

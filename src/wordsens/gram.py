@@ -26,16 +26,18 @@ def _square(part: torch.Tensor) -> torch.Tensor:
 
 
 def float64_columns(Phi: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Φ in float64, piece by piece: (slice of columns, Φ[:, columns]).
+    """Φ in float64, piece by piece: (slice of columns, Φ[:, columns]), to be read only.
 
-    The pieces share one buffer: fresh memory of that size costs more than the conversion.
+    Where Φ is converted, the pieces share one buffer: fresh memory of that size costs more.
     """
     N, p = Phi.shape
     width = min(p, max(1, CHUNK_BYTES // (8 * N)))
-    buffer = torch.empty(N, width, dtype=torch.float64, device=Phi.device)
+    same = Phi.dtype == torch.float64
+    buffer = None if same else torch.empty(N, width, dtype=torch.float64, device=Phi.device)
     for first in range(0, p, width):
         columns = slice(first, min(first + width, p))
-        yield columns, buffer[:, : columns.stop - first].copy_(Phi[:, columns])
+        part = Phi[:, columns]
+        yield columns, part if buffer is None else buffer[:, : part.shape[1]].copy_(part)
 
 
 def square_root(G: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import history, run, tables
-from benchmarks.settings import FULL, PRESETS, Setting, Training, Words
+from benchmarks.settings import FULL, PRESETS, Fit, Setting, Training, Words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -178,11 +178,14 @@ def test_a_measurement_that_dies_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     huge = Setting("raf", n=4, d=-8, baseline=None)
-    monkeypatch.setitem(PRESETS, "small", (huge, Setting("raf", n=4, d=8)))
-    assert run.main(["--threads", "1", "--folder", str(tmp_path)]) == 1
-    table = (tmp_path / "results.md").read_text()
+    small = (huge, Setting("raf", n=4, d=8), Fit("raf", n=4, d=8, N=5))
+    monkeypatch.setitem(PRESETS, "small", small)
+    folder = tmp_path / "not yet" / "there"
+    assert run.main(["--threads", "1", "--folder", str(folder)]) == 1
+    table = (folder / "results.md").read_text()
     assert "| failed |" in table
     assert "| raf n=4 d=8 |" in table
+    assert "| fit raf N=5 n=4 d=8 |" in table
 
 
 @pytest.mark.parametrize("who", ["ours", "published"])

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wordsens.arguments import check_powers, real_tensor, several, single
+from wordsens.arguments import all_finite, check_powers, real_tensor, several, single
 from wordsens.deferred import torch
 from wordsens.errors import UserError
 from wordsens.maps.autograd import AutogradView
@@ -169,7 +169,7 @@ class FeatureMap(Declaration, ABC):
         if 0 in X.shape:
             raise UserError(f"X has shape {tuple(X.shape)}, so there is nothing in it")
         self.check_size(*X.shape[-2:])
-        if not X.isfinite().all():
+        if not all_finite(X):
             raise UserError("X holds nan or inf; look for them in the embeddings")
         check_powers("X", X)
         return X
