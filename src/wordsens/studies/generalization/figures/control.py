@@ -9,13 +9,14 @@ line is (2 − g)², below which random features cannot go.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from wordsens.errors import UserError
-from wordsens.figures import designs, style
+from wordsens.figures import designs, labels, style
 from wordsens.studies.generalization.figures import searches, tradeoff
 
 if TYPE_CHECKING:
@@ -80,7 +81,22 @@ def figure(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, pd.DataFrame]:
     ]
     handles.append(style.entry("$(2 - g)^2$", **(style.DASHED | {"color": "black"})))
     drawn.legend(handles=handles, loc="outside right center")
+    drawn.draw_without_rendering()  # settles where everything is
+    for (i, mode), (j, limit) in product(enumerate(searches.ROWS), enumerate(limits)):
+        here = numbers[(numbers["mode"] == mode) & (numbers["limit"] == limit)]
+        _name(axes[i, j], here, (2 - limit) ** 2)
     return drawn, numbers
+
+
+def _name(panel: Axes, numbers: pd.DataFrame, line: float) -> None:
+    """Write the number of every point beside it, clear of the bars and of the line."""
+    x, y = numbers["sup"].to_numpy(), numbers["error"].to_numpy()
+    wide, high = (numbers[half].fillna(0).to_numpy() for half in ("sup_half", "error_half"))
+    across = np.stack([x - wide, y, x + wide, y], 1)
+    along = np.stack([x, y - high, x, y + high], 1)
+    ends = [np.array([[panel.get_xlim()[0], line, panel.get_xlim()[1], line]])]
+    drawn = np.concatenate([across, along, *ends]).reshape(-1, 2, 2)
+    labels.place(panel, np.stack([x, y], 1), numbers["number"].astype(str).tolist(), drawn)
 
 
 def half_width(values: pd.Series) -> float:
@@ -96,14 +112,6 @@ def _points(panel: Axes, numbers: pd.DataFrame, looks: Mapping[str, Mapping[str,
         look = looks[row["map"]]
         bars = {"xerr": row["sup_half"], "yerr": row["error_half"], "elinewidth": 0.9}
         panel.errorbar(row["sup"], row["error"], ls="none", zorder=3, **bars, **look)
-        panel.annotate(
-            str(row["number"]),
-            (row["sup"], row["error"]),
-            xytext=(3.5, 3),
-            textcoords="offset points",
-            fontsize=8,
-            zorder=4,
-        )
 
 
 def remark(tables: Mapping[str, pd.DataFrame]) -> str:
