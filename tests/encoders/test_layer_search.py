@@ -11,10 +11,11 @@ import wordsens
 from tests.encoders.test_layered import IDS, sharp
 from wordsens.data.encoders import Encoder
 from wordsens.encoders import layer_search
-from wordsens.encoders.layer_search import search_each
+from wordsens.encoders.layer_search import climb, search_each
 from wordsens.encoders.view import EncoderView
+from wordsens.perturbation import OneTokenView
 from wordsens.randomness import Stream
-from wordsens.search.momentum import Course, Front
+from wordsens.search.momentum import Course, Front, ascend
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +43,12 @@ def test_a_direction_to_a_word_ends_at_the_word(encoder, perturb: str) -> None:
 def recorded(encoder: Encoder, monkeypatch, layers: list[int], **effort: int):
     """The directions from which each layer's search begins, its course, and the names."""
     seen: list[tuple[torch.Tensor, Course]] = []
-    climb = layer_search.ascend
 
-    def ascend(view: EncoderView, front: Front, course: Course) -> Front:
+    def watched(view: EncoderView, front: Front, course: Course) -> Front:
         seen.append((front.u, course))
-        return climb(view, front, course)
+        return ascend(view, front, course)
 
-    monkeypatch.setattr(layer_search, "ascend", ascend)
+    monkeypatch.setattr(layer_search, "ascend", watched)
     sets = torch.tensor([[1], [3]])
     view = EncoderView(sharp(encoder), IDS, sets, layers)
     streams = [Stream(0, "search", trial=trial) for trial in range(len(IDS))]
@@ -63,7 +63,7 @@ def test_deep_layers_start_at_the_words_that_move_them_most(encoder, monkeypatch
     here = view.select(slice(1, None, 2))
     every = torch.arange(44).expand(2, 2, -1)[..., None]
     toward = torch.nn.functional.normalize(here.towards(every), dim=-1)
-    chosen = seen[1][0]
+    _, chosen = (u for u, _ in seen if u.shape[2] == 3)  # of both layers, all starts
     same = (chosen[:, :, :, None] - toward[:, :, None]).abs().amax((-1, -2)) < 1e-9
     assert same.any(-1).all(), "every start points to a word"
     assert (same.sum(2) <= 1).all(), "no word twice"
@@ -74,10 +74,52 @@ def test_deep_layers_start_at_the_words_that_move_them_most(encoder, monkeypatch
     assert (started.mean(-1) > value.mean(-1)).all()
 
 
-def test_shallow_layers_climb_longer_and_two_starts_go_on(encoder, monkeypatch) -> None:
-    _, seen, _ = recorded(encoder, monkeypatch, [1, 2, 3], starts=2, steps=6)
-    assert [course.steps for _, course in seen] == [9, 6, 6]  # of three layers
-    assert [course.keep for _, course in seen] == [{4: 2}, {3: 2}, {3: 2}]
+def test_the_best_of_the_scouts_goes_on_alone(encoder, monkeypatch) -> None:
+    view, seen, _ = recorded(encoder, monkeypatch, [3], starts=4, steps=50)
+    (first, scouting), (then, onward) = seen
+    assert (scouting.steps, onward.steps) == (5, 45)
+    assert (first.shape[2], then.shape[2]) == (4, 1)
+    reached = ascend(view, Front.of(first), scouting)
+    assert torch.equal(then[:, :, 0], reached.maximum(view.radius).delta / view.radius)
+
+
+def test_one_start_climbs_all_the_way(encoder, monkeypatch) -> None:
+    _, seen, _ = recorded(encoder, monkeypatch, [1, 3], starts=1, steps=7)
+    assert [course.steps for _, course in seen] == [7, 7]
+
+
+class Poles(OneTokenView):
+    """F has one maximum (⟨a, u⟩ + 3)² in some trials and two equal ones, ⟨a, u⟩², in the others."""
+
+    def __init__(self, shift: list[float]) -> None:
+        self.shift = torch.tensor(shift, dtype=torch.float64)[:, None, None]
+        self.tokens = torch.zeros(len(shift), 1, 1, 16, dtype=torch.float64)
+        self.norm = torch.ones(len(shift), 1, dtype=torch.float64)
+
+    def value_and_grad(self, v, sharpness=1.0):
+        along = v[..., 0, 0] / self.radius + self.shift
+        grad = torch.zeros_like(v)
+        grad[..., 0, 0] = 2 * along / self.radius
+        return along.square(), grad
+
+    def features(self, v):
+        raise NotImplementedError
+
+    def linear(self, v, u):
+        raise NotImplementedError
+
+
+def test_starts_that_have_met_settle_and_others_climb_on_whatever_is_beside_them() -> None:
+    shift = [3.0, 0.0, 3.0]
+    points = torch.randn(3, 1, 4, 1, 16, dtype=torch.float64, generator=torch.manual_seed(1))
+    together = climb(Poles(shift), points, 120)
+    highest = torch.tensor(shift, dtype=torch.float64) + 1
+    torch.testing.assert_close(together.value[:, 0].sqrt(), highest, rtol=1e-5, atol=0)
+    assert together.steps[:, 0].tolist() == [12 + 20, 120, 12 + 20]
+    for trial in range(3):
+        alone = climb(Poles(shift[trial : trial + 1]), points[trial : trial + 1], 120)
+        for name, x in vars(alone).items():
+            torch.testing.assert_close(getattr(together, name)[trial : trial + 1], x, msg=name)
 
 
 def test_one_start_of_the_first_layer_is_what_attracts(encoder, monkeypatch) -> None:
@@ -94,4 +136,4 @@ def test_spread_tells_of_two_starts(encoder) -> None:
 def test_a_layers_own_search_knows_nothing_of_the_others(encoder, monkeypatch) -> None:
     _, alone, _ = recorded(encoder, monkeypatch, [3], starts=2, steps=2)
     _, both, _ = recorded(encoder, monkeypatch, [1, 3], starts=2, steps=2)
-    assert torch.equal(alone[0][0], both[-1][0])
+    assert torch.equal(alone[0][0], [u for u, _ in both if u.shape[2] == 2][1])

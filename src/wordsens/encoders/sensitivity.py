@@ -31,7 +31,8 @@ class LayerSensitivity(Tidy):
     position  the (first) changed word where it was found, (T, K)
     start     the start that led there, [T][K]
     steps     the steps that it took, (T, K)
-    spread    (max − min)/max of ‖·‖ over the starts of the layer's own search there, (T, K)
+    spread    (max − min)/max of ‖·‖ over the starts of the layer's own search there, after the
+              first steps, behind which the best start goes on alone, (T, K)
     norm      ‖H_l(X)‖, (T, K)
     delta     the Δ, (T, K, m, d)
     by_position   sup of every set of positions, (T, P, K)
@@ -83,7 +84,7 @@ def layer_sensitivity(
     special_tokens: bool = True,
     seed: int = 0,
     starts: int = 4,
-    steps: int = 30,
+    steps: int = 120,
     device: str = "cpu",
 ) -> LayerSensitivity:
     """The supremum (4) of every layer H_l of an encoder or a decoder, searched by its gradient.
@@ -94,7 +95,9 @@ def layer_sensitivity(
     before positions are added and normalised away, in the static word vector that ``inputs_embeds``
     takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, for every layer and position of its
     own: from attracting directions and random ones in the first layer, and towards other words of
-    the vocabulary in the deeper ones.  What it finds for one layer is tried on the others as well.
+    the vocabulary in the deeper ones.  After a tenth of the ``steps``, twelve at most, the best of
+    the ``starts`` goes on alone (of twelve starts the best two, and so on), and for a short while
+    where all of them came to one place.  What is found for one layer is tried on the others as well.
 
     ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without
     special tokens; these are put around it unless ``special_tokens`` is False, and ``positions``

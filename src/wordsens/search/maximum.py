@@ -38,17 +38,19 @@ class Maximum:
             joined[name][trials, sets] = x.to(joined[name])
         return Maximum(**joined)
 
-    def or_better(self, other: Maximum) -> Maximum:
-        """``other``'s point where its value is larger; the finals stay this one's."""
-        better = other.value > self.value
-        wide = better[..., None, None]
+    def where(self, chosen: torch.Tensor, other: Maximum) -> Maximum:
+        """This one where ``chosen`` (T, P), elsewhere ``other``; the finals stay this one's."""
         return Maximum(
-            torch.where(better, other.value, self.value),
-            torch.where(wide, other.delta, self.delta),
-            torch.where(better, other.start, self.start),
-            torch.where(better, other.steps, self.steps),
+            torch.where(chosen, self.value, other.value),
+            torch.where(chosen[..., None, None], self.delta, other.delta),
+            torch.where(chosen, self.start, other.start),
+            torch.where(chosen, self.steps, other.steps),
             self.finals,
         )
+
+    def or_better(self, other: Maximum) -> Maximum:
+        """``other``'s point where its value is larger; the finals stay this one's."""
+        return self.where(~(other.value > self.value), other)  # other's may be nan
 
 
 def at(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -37,8 +37,9 @@ class Course:
     """One run of momentum: its steps, first lengths (in turn over the starts) and last length.
 
     ``keep`` says how many starts of each kind go on after so many steps, ``kinds`` how many there
-    are of each, kind after kind, where they are of several; ``memory`` is β.  With ``even`` each
-    step is shorter than the last by the same factor, and the lengths do not follow a cosine.
+    are of each, kind after kind, where they are of several; ``memory`` is β, which changes evenly
+    to ``memory_at_end`` where that is given.  With ``even`` each step is shorter than the last by
+    the same factor, and the lengths do not follow a cosine.
     """
 
     steps: int
@@ -48,6 +49,7 @@ class Course:
     memory: float = MEMORY
     kinds: Sequence[int] = ()
     even: bool = False
+    memory_at_end: float | None = None
 
     def length(self, i: int, first: torch.Tensor) -> torch.Tensor:
         """η of step i, from starts' first lengths."""
@@ -55,6 +57,11 @@ class Course:
             return first * (self.last / first) ** (i / self.steps)
         fall = 0.5 * (1 + math.cos(math.pi * i / self.steps))
         return self.last + (first - self.last) * fall
+
+    def kept(self, i: int) -> float:
+        """β of step i."""
+        end = self.memory if self.memory_at_end is None else self.memory_at_end
+        return self.memory + (end - self.memory) * i / self.steps
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
             kept, kinds = leaders_by_kind(best.value, kinds, going), going
             best = best.take(kept)
             u, moving, grad, first = (at(x, kept) for x in (u, moving, grad, first))
-        moving = tangent(course.memory * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
+        moving = tangent(course.kept(i) * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
         u = sphere(u + course.length(i, first) * moving)
         advance(i, course.steps)
     return best
