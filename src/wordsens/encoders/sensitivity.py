@@ -97,7 +97,7 @@ def layer_sensitivity(
     own: from attracting directions and random ones in the first layer, and towards other words of
     the vocabulary in the deeper ones.  After a tenth of the ``steps``, twelve at most, the best of
     the ``starts`` goes on alone (of twelve starts the best two, and so on), and for a short while
-    where all of them came to one place.  What is found for one layer is tried on the others as well.
+    where all of them came to one place.  What is found for one layer is tried on all others.
 
     ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without
     special tokens; these are put around it unless ``special_tokens`` is False, and ``positions``
