@@ -83,6 +83,13 @@ def test_the_best_of_the_scouts_goes_on_alone(encoder, monkeypatch) -> None:
     assert torch.equal(then[:, :, 0], reached.maximum(view.radius).delta / view.radius)
 
 
+def test_two_of_a_shallow_layer_go_on_until_half_of_the_way(encoder, monkeypatch) -> None:
+    _, seen, _ = recorded(encoder, monkeypatch, [1], starts=4, steps=50)
+    _, (then, onward) = seen
+    assert then.shape[2] == 2
+    assert onward.keep == {22: 1}
+
+
 def test_one_start_climbs_all_the_way(encoder, monkeypatch) -> None:
     _, seen, _ = recorded(encoder, monkeypatch, [1, 3], starts=1, steps=7)
     assert [course.steps for _, course in seen] == [7, 7]
@@ -136,4 +143,4 @@ def test_spread_tells_of_two_starts(encoder) -> None:
 def test_a_layers_own_search_knows_nothing_of_the_others(encoder, monkeypatch) -> None:
     _, alone, _ = recorded(encoder, monkeypatch, [3], starts=2, steps=2)
     _, both, _ = recorded(encoder, monkeypatch, [1, 3], starts=2, steps=2)
-    assert torch.equal(alone[0][0], [u for u, _ in both if u.shape[2] == 2][1])
+    assert torch.equal(alone[0][0], [u for u, _ in both if u.shape[2] == 2][-1])

@@ -9,7 +9,8 @@ move it most.  Momentum goes on from there (``search.momentum``).
 In trained layers many low hills lie along a few ridges.  One long climb with short steps and a
 memory that grows comes out higher than several short ones of the same cost.  So all starts climb a
 little, and the best of them goes on alone.  With random weights all starts are at one place by
-then: where they have met, a few steps settle the maximum.
+then: where they have met, a few steps settle the maximum.  At layers of at most half the depth,
+where a step costs less, the two best go on, and the better one from half of the way.
 """
 
 from __future__ import annotations
@@ -67,15 +68,17 @@ def search_each(
             points = at(words, leaders(changes[..., layer], starts))
             known = ["word"] * starts
         with stage(layer / max(1, sum(layers))):
-            found.append(climb(view.select(slice(k, None, len(layers))), points, steps))
+            own = view.select(slice(k, None, len(layers)))
+            found.append(climb(own, points, steps, rivals=2 * layer <= view.model.depth))
         names.append(known)
     return _laced(found), names
 
 
-def climb(view: OneTokenView, points: torch.Tensor, steps: int) -> Maximum:
+def climb(view: OneTokenView, points: torch.Tensor, steps: int, rivals: bool = False) -> Maximum:
     """The maximum of one layer from directions ``points`` (T, P, S, m, d).
 
-    Of several starts the finals are what each had reached after scouting.
+    With ``rivals`` twice as many starts go on, until half of the way.  Of several starts the finals
+    are what each had reached after scouting.
     """
     starts = points.shape[2]
     if starts == 1:
@@ -93,8 +96,10 @@ def climb(view: OneTokenView, points: torch.Tensor, steps: int) -> Maximum:
             best = scouts.take(leaders(scouts.value, 1))
             found.append(ascend(view, best, settling).maximum(view.radius))
         if not met.all():
-            best = scouts.take(leaders(scouts.value, max(1, starts // GOES_ON)))
-            found.append(ascend(view, best, _onward(left)).maximum(view.radius))
+            count = max(1, starts // GOES_ON)
+            best = scouts.take(leaders(scouts.value, 2 * count if rivals else count))
+            course = replace(_onward(left), keep={left // 2: count})
+            found.append(ascend(view, best, course).maximum(view.radius))
     return replace(found[0].where(met, found[-1]), finals=scouts.value)
 
 
