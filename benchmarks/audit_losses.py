@@ -16,7 +16,7 @@ from wordsens.maps.declaration import LossEffort
 from wordsens.randomness import Stream
 from wordsens.search.auditing_losses import LEAST_LOSS, longer_losses
 from wordsens.search.goals import LOSSES, Goal
-from wordsens.search.losses import search_losses
+from wordsens.search.losses import Question, search_losses
 
 GOALS = [Goal(loss, penalty) for loss in LOSSES[:4] for penalty in (0.0, 0.1)] + [Goal("change")]
 SIZES = ((5, 8, 20), (10, 8, 30), (10, 32, 60), (40, 8, 60), (40, 32, 100), (20, 96, 60))  # n, d, N
@@ -97,13 +97,7 @@ def _minima(
 
     view.functionals = counting  # type: ignore[method-assign]
     around = model.solution.around(model.map.rows(x[None])[0], y)
-    found = search_losses(
-        view,
-        around,
-        goals,
-        [Stream(seed, "search")],
-        schedule=model.map.published_descent(n),
-        effort=effort or model.map.loss_effort_for(n, d),
-        method=method,
-    )
-    return found.value[0].numpy(), count
+    schedule = model.map.published_descent(n)
+    effort = effort or model.map.loss_effort_for(n, d)
+    asked = Question(view, around, goals, [Stream(seed, "search")], schedule, effort)
+    return search_losses(asked, method).value[0].numpy(), count

@@ -30,7 +30,7 @@ from wordsens.maps.base import FeatureMap, position_sets
 from wordsens.pseudoinverse import TWIN, GramFactor, contradictions
 from wordsens.randomness import Stream
 from wordsens.search.goals import Evaluation, Neighbourhood, evaluation, parse_goal
-from wordsens.search.losses import search_losses
+from wordsens.search.losses import Question, search_losses
 from wordsens.tidy import Tidy
 
 if TYPE_CHECKING:
@@ -249,15 +249,12 @@ class Model:
             sample[None], position_sets([chosen], sample.shape[0]).to(sample.device)
         )
         effort = self.map.loss_effort_for(*sample.shape)
-        found = search_losses(
-            view,
-            around,
-            parsed,
-            [Stream(seed, "search")],
-            schedule=self.map.published_descent(sample.shape[0]),
-            effort=effort if starts is None else replace(effort, starts=starts),
-            method=search,
-        )
+        if starts is not None:
+            effort = replace(effort, starts=starts)
+        schedule = self.map.published_descent(sample.shape[0])
+        streams = [Stream(seed, "search")]
+        asked = Question(view, around, parsed, streams, schedule, effort)
+        found = search_losses(asked, search)
         deltas = found.delta[0] if alone is None else found.delta[0, :, 0]
         changed = self.map.perturb(sample, position).features(deltas)
         phi = changed.reshape(1, -1, around.u.shape[-1]).to(torch.float64)

@@ -21,6 +21,30 @@ Pullback = Callable[["torch.Tensor"], "torch.Tensor"]
 Functionals = Callable[["torch.Tensor"], "tuple[torch.Tensor, Pullback]"]
 
 
+class Walls(ABC):
+    """Where φ(X^i(·)) jumps, of a view with one position set of one word.
+
+    A side says on which side of every wall a point is; Δ (T, S, 1, d), sides (T, S, walls).
+    """
+
+    @abstractmethod
+    def side(self, delta: torch.Tensor) -> torch.Tensor:
+        """Which side every Δ is on."""
+
+    @abstractmethod
+    def back(
+        self, delta: torch.Tensor, side: torch.Tensor, margin: torch.Tensor, rounds: int
+    ) -> torch.Tensor:
+        """Δ put back to its side, as far as ``margin`` (T, S) from the walls, and into the ball.
+
+        Each of ``rounds`` projects onto the side of the wall that is missed most.
+        """
+
+    @abstractmethod
+    def quiet(self, delta: torch.Tensor) -> torch.Tensor:
+        """Points near Δ on sides that few random points are on."""
+
+
 class OneTokenView(ABC):
     """φ(X^I(·)) for T samples and P position sets; F(v) = ‖φ(X^I(v − x_I)) − φ(X)‖²."""
 
@@ -83,6 +107,10 @@ class OneTokenView(ABC):
     def neighbours(self, u: torch.Tensor) -> list[torch.Tensor]:
         """Other directions worth starting from beside u (T, P, S, m, d), each of u's shape."""
         return []
+
+    def walls(self) -> Walls | None:
+        """Where φ(X^i(·)) jumps, for searches that slide along it; None where it does not."""
+        return None
 
     def trials(self, index: list[int]) -> OneTokenView:
         """The same view of some of its trials, which go on where this one stands.

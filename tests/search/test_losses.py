@@ -11,7 +11,7 @@ from wordsens.glm import fit
 from wordsens.maps import position_sets
 from wordsens.randomness import Stream
 from wordsens.search.goals import LOSSES, Goal, Neighbourhood, evaluation, trade_off
-from wordsens.search.losses import search_losses
+from wordsens.search.losses import Question, search_losses
 
 MAKERS = {"rf": {}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
 
@@ -28,16 +28,9 @@ def trial(name, seed, n=6, d=8, N=14):
 def search(model, x, y, goals, method="spectral", seed=0):
     view = model.map.view(x[None], position_sets([[0]], len(x)))
     around = model._around(x, y)
-    found = search_losses(
-        view,
-        around,
-        goals,
-        [Stream(seed, "test")],
-        schedule=model.map.published_descent(len(x)),
-        effort=model.map.loss_effort_for(*x.shape),
-        method=method,
-    )
-    return found, view, around
+    how = (model.map.published_descent(len(x)), model.map.loss_effort_for(*x.shape))
+    asked = Question(view, around, goals, [Stream(seed, "test")], *how)
+    return search_losses(asked, method), view, around
 
 
 def loss_of(found, name, penalty):
@@ -94,15 +87,9 @@ def test_subgradient_steps_find_what_spectral_ones_leave():
         model, x, y = trial("relu_raf", seed + 30, n=8, d=16)
         view = model.map.view(x[None], position_sets([[0]], len(x)))
         effort = replace(model.map.loss_effort_for(40, 384), starts=4)
+        asked = Question(view, model._around(x, y), goals, [Stream(0, "test")], (1.0, 10), effort)
         found = [
-            search_losses(
-                view,
-                model._around(x, y),
-                goals,
-                [Stream(0, "test")],
-                schedule=(1.0, 10),
-                effort=replace(effort, settle=rounds),
-            ).value
+            search_losses(replace(asked, effort=replace(effort, settle=rounds))).value
             for rounds in (0, effort.settle)
         ]
         assert (found[1] <= found[0]).all()
@@ -173,14 +160,9 @@ def test_batch_composition_changes_nothing(name):
         view = map_class(name).draw_view(
             X[chosen], position_sets([[0]], 6), [names[t] for t in chosen], options
         )
-        return search_losses(
-            view,
-            Neighbourhood.stack([around[t] for t in chosen]),
-            goals,
-            [names[t] for t in chosen],
-            schedule=(1.0, 10),
-            effort=map_class(name).loss_effort_for(6, 8),
-        ).value
+        models = Neighbourhood.stack([around[t] for t in chosen])
+        streams, effort = [names[t] for t in chosen], map_class(name).loss_effort_for(6, 8)
+        return search_losses(Question(view, models, goals, streams, (1.0, 10), effort)).value
 
     together, alone = run([0, 1, 2]), run([1])
     assert torch.allclose(together[1], alone[0], rtol=1e-6, atol=1e-7)

@@ -34,7 +34,8 @@ class LossEffort:
 
     Every one of ``rounds`` polishes the best point of each goal and ``beside`` points near it.
     ``settle`` rounds of subgradient steps follow, for maps with kinks.  At the evaluations
-    ``halve`` of exploring the better half of each loss's starts goes on.
+    ``halve`` of exploring the better half of each loss's starts goes on.  ``slide`` steps explore
+    along walls, where a view has any.
     """
 
     starts: int
@@ -44,6 +45,7 @@ class LossEffort:
     beside: int
     settle: int = 0
     halve: tuple[int, ...] = ()
+    slide: int = 0
 
 
 WORDS = ("D", "d")  # what a configuration calls a width n·d and a head_dim d

@@ -8,11 +8,8 @@ from dataclasses import replace
 import torch
 
 from wordsens.maps.declaration import LossEffort
-from wordsens.perturbation import OneTokenView
-from wordsens.randomness import Stream
 from wordsens.search.auditing import STARTS, STEPS, Audit
-from wordsens.search.goals import Goal, Neighbourhood
-from wordsens.search.losses import search_losses
+from wordsens.search.losses import Question, search_losses
 
 LEAST_LOSS = 0.01  # labels are ±1; of smaller losses an excess is no share, but says little
 
@@ -26,20 +23,11 @@ def longer_losses(effort: LossEffort) -> LossEffort:
         polish=STEPS * effort.polish,
         beside=STARTS * effort.beside,
         settle=STARTS * STEPS * effort.settle,
+        slide=STEPS * effort.slide,
     )
 
 
-def audit_losses(
-    view: OneTokenView,
-    around: Neighbourhood,
-    goals: Sequence[Goal],
-    streams: Sequence[Stream],
-    *,
-    schedule: tuple[float, int],
-    effort: LossEffort,
-    found: torch.Tensor,
-    chosen: Sequence[int],
-) -> Audit:
+def audit_losses(asked: Question, found: torch.Tensor, chosen: Sequence[int]) -> Audit:
     """Minimise all goals of the trials ``chosen`` again; ``found`` (T, J) is to be judged.
 
     Losses are squares of about 4 at Δ = 0, and of some the minimum is 0: below 0.01 the excess is
@@ -49,10 +37,10 @@ def audit_losses(
     audited = torch.full_like(found, torch.nan)
     if chosen:
         index = list(chosen)
-        fresh = [streams[t].child("audit") for t in index]
-        long = longer_losses(effort)
-        some = (view.trials(index), around.trials(index), goals, fresh)
-        audited[index] = search_losses(*some, schedule=schedule, effort=long).value.to(found)
+        some = asked.trials(index)
+        fresh = [stream.child("audit") for stream in some.streams]
+        again = replace(some, streams=fresh, effort=longer_losses(asked.effort))
+        audited[index] = search_losses(again).value.to(found)
     known = audited.isfinite() & found.isfinite()  # a limit on γ may exclude every point
     lower = ((found - audited) / found.abs().clamp_min(LEAST_LOSS)).clamp_min(0)
     return Audit(audited, torch.where(known, lower, torch.nan))

@@ -1,4 +1,4 @@
-"""Three descents of the losses: spectral gradients, subgradients, and the published one.
+"""Two descents of the losses: by spectral gradients, and the published one.
 
 Each takes many candidates Δ (T, S, m, d) in one batch, shows every point that it visits to an
 archive, and leaves there what it found.
@@ -6,12 +6,10 @@ archive, and leaves there what it found.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import normalize
 
 from wordsens.progress import advance, stage
 from wordsens.search.goals import SOLVED, Archive, Goal, Problem, Terms
@@ -19,10 +17,7 @@ from wordsens.search.goals import SOLVED, Archive, Goal, Problem, Terms
 MEMORY = 8  # accepted values among which a step must not exceed the largest
 DECREASE = 1e-4  # share of the linear model's decrease that a step must bring
 BOLD, CAREFUL = 4.0, 0.2  # longest gradient step, in radii
-BATCH = 96  # candidates evaluated at once
-STRIDES = (0.01, 0.03, 0.1)  # first steps of ``settle``, in radii
-SETTLING = 100  # steps of one round of ``settle``
-MOMENTUM = 0.8  # of these steps
+BATCH, NUMBERS = 96, 400_000  # candidates evaluated at once, at least, and numbers of features
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ def descend(
     """
     made = 0
     terms = problem.terms(goals)
-    batch = max(1, BATCH // control.group) * control.group
+    batch = max(1, at_once(problem) // control.group) * control.group
     for first in range(0, len(goals), batch):
         part = min(batch, len(goals) - first) / len(goals)
         index = torch.arange(first, min(first + batch, len(goals)), device=delta.device)
@@ -73,7 +68,12 @@ def descend(
     return made
 
 
-def _better_halves(value: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+def at_once(problem: Problem) -> int:
+    """Candidates evaluated at once: many where there are few features, as a call costs, too."""
+    return max(BATCH, NUMBERS // problem.around.u[:, 0].numel())
+
+
+def better_halves(value: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Indices (T, K) of the better half of each group of value (T, S), and those of their goals."""
     by_group = value.unflatten(1, (-1, group))
     first = group * torch.arange(by_group.shape[1], device=value.device)[:, None]
@@ -82,7 +82,7 @@ def _better_halves(value: torch.Tensor, group: int) -> tuple[torch.Tensor, torch
     return (chosen + first).flatten(1), (own + first).flatten()
 
 
-def _taken(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def taken(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """Of value (T, S, …) the candidates index (T, K)."""
     wide = index.reshape(*index.shape, *[1] * (value.ndim - 2))
     return value.gather(1, wide.expand(*index.shape, *value.shape[2:]))
@@ -133,7 +133,7 @@ def _descend(
             return i
         chosen = None
         if i in control.halve and group > 1:
-            chosen, own = _better_halves(best, group)
+            chosen, own = better_halves(best, group)
             group = -(-group // 2)
         elif not control.halve and wanted.sum() <= 0.7 * len(wanted):
             own = wanted.nonzero()[:, 0]
@@ -141,7 +141,7 @@ def _descend(
         if chosen is not None:
             terms = terms.take(own)
             x, f, g, way, slope, share, history, best, earlier, active, careful, reach, labels = (
-                _taken(value, chosen)
+                taken(value, chosen)
                 for value in (
                     *(x, f, g, way, slope, share, history, best, earlier, active),
                     *(careful, reach, labels),
@@ -177,38 +177,6 @@ def _descend(
         if i % 10 == 0:
             active &= earlier - best > tolerance * best.abs() + 1e-9
             earlier = best.clone()
-    return steps
-
-
-def settle(
-    problem: Problem, archive: Archive, terms: Terms, open: torch.Tensor, steps: int = SETTLING
-) -> int:
-    """Projected subgradient steps with momentum, of falling length, from the best points.
-
-    A ReLU map has kinks, along which spectral gradients stall and short steps zigzag down (Shor,
-    Minimization Methods for Non-Differentiable Functions, 1985).  Every goal that is ``open``
-    (T, J) goes once with each first length of ``STRIDES``, pursued by ``terms`` (J,).  Returns the
-    evaluations made.
-    """
-    most = int(open.sum(1).max())
-    if not most:
-        return 0
-    chosen = open.byte().sort(dim=1, descending=True, stable=True).indices[:, :most]
-    moves = _taken(open, chosen).repeat(1, len(STRIDES))[..., None, None]
-    terms = terms.each(chosen.repeat(1, len(STRIDES)))
-    delta = _taken(archive.delta, chosen).repeat(1, len(STRIDES), 1, 1)
-    labels = _taken(archive.label, chosen).repeat(1, len(STRIDES))
-    strides = torch.tensor(STRIDES, dtype=delta.dtype, device=delta.device) * problem.view.radius
-    strides = strides.repeat_interleave(most)[:, None, None] * moves
-    moving = torch.zeros_like(delta)
-    for step in range(steps):
-        q, pull = problem.functionals(delta)
-        archive.see(q, delta, labels)
-        advance(step, steps)
-        downhill = normalize(pull(problem.value(q, terms)[1]), dim=-1)
-        moving = MOMENTUM * moving + downhill
-        fall = 0.5 * (1 + math.cos(math.pi * step / steps))
-        delta = problem.ball(delta - fall * strides * moving)
     return steps
 
 

@@ -7,18 +7,19 @@ the value of every other there (see ``goals``), and each is polished from the be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn.functional import normalize
 
 from wordsens.errors import UserError
 from wordsens.maps.declaration import LossEffort
-from wordsens.perturbation import OneTokenView
+from wordsens.perturbation import OneTokenView, Walls
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.search.descent import SETTLING, Control, descend, published, settle
+from wordsens.search.descent import Control, descend, published
 from wordsens.search.goals import Archive, Goal, Minima, Neighbourhood, Problem
+from wordsens.search.subgradients import SETTLING, Candidates, follow, settle
 
 METHODS = ("spectral", "published", "thorough")
 TOGETHER = 4  # goals that learn enough from each other
@@ -26,21 +27,36 @@ FINISH = 20  # evaluations in full precision after a search in float32
 ROUNDING = 1e-5  # share of a limit on γ that such a search keeps from it
 SETTLED = 1e-5  # share of its value that a round of settling must take off a loss for another one
 NEAR = 0.3  # distance, in radii, of the points polished beside the best; its square next, …
+BESIDE = 0.1  # their first step along walls, in radii, in the first round
+SLIDING = (0.02, 0.05, 0.1, 0.2)  # first steps along walls, in radii, in turn over the starts
+QUIET = 6  # of so many starts one has a quiet point beside it
 
 
-def search_losses(
-    view: OneTokenView,
-    around: Neighbourhood,
-    goals: Sequence[Goal],
-    streams: Sequence[Stream],
-    *,
-    schedule: tuple[float, int],
-    effort: LossEffort,
-    method: str = "spectral",
-) -> Minima:
-    """Minimise every goal over the balls of a view of T trials and one position set.
+@dataclass(frozen=True)
+class Question:
+    """Goals to be minimised over the balls of a view of T trials and one position set.
 
-    "published" is projected gradient descent from Δ = 0 with the rate and steps of ``schedule``;
+    ``around`` says what the trained models are, and ``schedule`` is the published rate and steps.
+    """
+
+    view: OneTokenView
+    around: Neighbourhood
+    goals: Sequence[Goal]
+    streams: Sequence[Stream]
+    schedule: tuple[float, int]
+    effort: LossEffort
+
+    def trials(self, index: list[int]) -> Question:
+        """The same question about some of the trials."""
+        streams = [self.streams[t] for t in index]
+        some = (self.view.trials(index), self.around.trials(index))
+        return Question(*some, self.goals, streams, self.schedule, self.effort)
+
+
+def search_losses(asked: Question, method: str = "spectral") -> Minima:
+    """Minimise every goal.
+
+    "published" is projected gradient descent from Δ = 0 with the rate and steps of the schedule;
     its last iterate is reported, as published.  "spectral" explores every base loss from
     several starts by ``descend`` and then polishes every goal from the best point that any
     candidate has visited, maps with kinks by ``settle`` too; Δ = 0 with the published rate is
@@ -51,23 +67,24 @@ def search_losses(
         raise UserError(
             f"search method {method!r} is not known; choose one of {', '.join(METHODS)}"
         )
-    if effort.starts < 1:
-        raise UserError(f"starts = {effort.starts} must be at least 1")
+    if asked.effort.starts < 1:
+        raise UserError(f"starts = {asked.effort.starts} must be at least 1")
+    view, goals = asked.view, asked.goals
     if method == "published":
-        problem = Problem(view, around)
-        value, delta = published(problem, problem.terms(goals), schedule)
-        start = [["zero"] * len(goals) for _ in streams]
-        return Minima(value, delta, start, schedule[1])
+        problem = Problem(view, asked.around)
+        value, delta = published(problem, problem.terms(goals), asked.schedule)
+        start = [["zero"] * len(goals) for _ in asked.streams]
+        return Minima(value, delta, start, asked.schedule[1])
     coarse = view.coarse()
     if coarse is view or method == "thorough":
-        return _searched(view, around, goals, streams, schedule, effort, method).found()
+        return _searched(asked, method).found()
     # rounding must not push γ beyond a limit
     within = [replace(goal, limit=goal.limit * (1 - ROUNDING)) for goal in goals]
-    seen = _searched(coarse, around, within, streams, schedule, effort, method)
-    problem = Problem(view, around)
+    seen = _searched(replace(asked, view=coarse, goals=within), method)
+    problem = Problem(view, asked.around)
     archive = Archive(problem, problem.terms(goals), seen.names)
     delta, idle = seen.delta.to(view.tokens), torch.zeros_like(seen.label, dtype=torch.bool)
-    control = Control(schedule[0], FINISH, 1e-5)
+    control = Control(asked.schedule[0], FINISH, 1e-5)
     archive.steps = seen.steps
     archive.steps += descend(
         problem, archive, [_pursued(goal) for goal in goals], delta, seen.label, idle, control
@@ -75,29 +92,23 @@ def search_losses(
     return archive.found()
 
 
-def _searched(
-    view: OneTokenView,
-    around: Neighbourhood,
-    goals: Sequence[Goal],
-    streams: Sequence[Stream],
-    schedule: tuple[float, int],
-    effort: LossEffort,
-    method: str,
-) -> Archive:
-    """The best points of all goals as a view sees them."""
-    problem = Problem(view, around)
+def _searched(asked: Question, method: str) -> Archive:
+    """The best points of all goals as the view sees them."""
+    view, goals, effort, rate = asked.view, asked.goals, asked.effort, asked.schedule[0]
+    problem = Problem(view, asked.around)
     # goals learn from each other's points; few of them look around more instead
     effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
-    rate = schedule[0]
-    directions, names = _starts(view, streams, effort.starts)
+    walls = view.walls() if effort.slide else None
+    directions, names = _starts(view, asked.streams, effort.starts)
     archive = Archive(problem, problem.terms(goals), names)
     # shares of the enclosing work, by the most evaluations of each
     most = effort.explore + effort.rounds * effort.polish + effort.settle * SETTLING
+    most += effort.slide * (walls is not None)
     if method == "thorough":
-        most += schedule[1]
-        with stage(schedule[1] / most):
-            published(problem, archive.kept, schedule, archive)
-        archive.steps += schedule[1]
+        most += asked.schedule[1]
+        with stage(asked.schedule[1] / most):
+            published(problem, archive.kept, asked.schedule, archive)
+        archive.steps += asked.schedule[1]
     bases = list(dict.fromkeys(Goal(goal.loss) for goal in goals))
     if len(goals) < TOGETHER:  # few bases lead to few points of small γ
         bases += [goal for goal in goals if goal.penalty]
@@ -110,31 +121,60 @@ def _searched(
     control = Control(rate, effort.explore, 1e-3, count, effort.halve)
     with stage(effort.explore / most):
         archive.steps += descend(problem, archive, explored, delta, labels, idle, control)
+    if walls is not None:
+        with stage(effort.slide / most):
+            archive.steps += _slide(problem, archive, asked, directions[:, 0], walls)
     penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
         best, label = archive.delta, archive.label
         around_it = view.radius * NEAR ** (turn + 1)
-        near = [best + around_it * noise for noise in _noise(best, streams, turn, effort)]
-        asked = [_pursued(goal) for goal in goals] * (1 + effort.beside)
-        delta, labels = torch.cat([best, *near], 1), label.repeat(1, 1 + effort.beside)
-        idle = _idle(goals, best).repeat(1, 1 + effort.beside)
+        near = [best + around_it * noise for noise in _noise(best, asked.streams, turn, effort)]
+        near, rolled = (near, []) if walls is None else ([], near)
+        wanted = [_pursued(goal) for goal in goals]
+        pursued = wanted * (1 + len(near))
+        delta, labels = torch.cat([best, *near], 1), label.repeat(1, 1 + len(near))
+        idle = _idle(goals, best).repeat(1, 1 + len(near))
         if turn == 0 and penalised:  # their own descent from Δ = 0
             zero = delta.new_zeros(len(delta), len(penalised), *delta.shape[2:])
-            delta, asked = torch.cat([delta, zero], 1), [*asked, *penalised]
+            delta, pursued = torch.cat([delta, zero], 1), [*pursued, *penalised]
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
         control = Control(rate, effort.polish, 1e-5)
         with stage(effort.polish / most):
-            archive.steps += descend(problem, archive, asked, delta, labels, idle, control)
+            archive.steps += descend(problem, archive, pursued, delta, labels, idle, control)
+            if rolled:
+                delta, labels = torch.cat(rolled, 1), label.repeat(1, len(rolled))
+                stride = delta.new_full(labels.shape, BESIDE * NEAR**turn)
+                start = Candidates(problem.terms(wanted * len(rolled)), delta, labels, stride)
+                archive.steps += follow(problem, archive, start, effort.polish, walls)
     terms = problem.terms([_pursued(goal) for goal in goals])
     open = torch.ones_like(archive.label, dtype=torch.bool)
     for _ in range(effort.settle):
         before = archive.rank.clone()
         with stage(SETTLING / most):
-            archive.steps += settle(problem, archive, terms, open)
+            archive.steps += settle(problem, archive, terms, open, walls)
         # from the same point it would go the same way again
         open = archive.rank < before - SETTLED * before.abs()
     return archive
+
+
+def _slide(
+    problem: Problem, archive: Archive, asked: Question, delta: torch.Tensor, walls: Walls
+) -> int:
+    """Every goal from every start (T, S, m, d), and from quiet points near some, along walls."""
+    each = torch.arange(delta.shape[1], device=delta.device)
+    labels = torch.cat([each, each[1::QUIET]])
+    delta = torch.cat([delta, walls.quiet(delta[:, 1::QUIET])], 1)
+    goals = [_pursued(goal) for goal in asked.goals for _ in labels]
+    count, many = len(labels), len(asked.goals)
+    stride = delta.new_tensor(SLIDING).repeat(-(-count // len(SLIDING)))[:count]
+    start = Candidates(
+        problem.terms(goals),
+        delta.repeat(1, many, 1, 1),
+        labels.repeat(many).expand(len(delta), -1),
+        stride.repeat(many).expand(len(delta), -1),
+    )
+    return follow(problem, archive, start, asked.effort.slide, walls, count)
 
 
 def _noise(

@@ -21,6 +21,7 @@ from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
 SMALL, TINY = 5_000, 100  # n·d of small problems, and of the smallest
+JUMPING = 1_000  # n·d up to which the jumps of ReLU attention matter to losses
 RUGGED = 20_000  # n·d up to which a start that alone came to the best maximum happens to miss one
 INFINITY = float("inf")
 Layer = TypeVar("Layer", bound="AttentionMap")
@@ -64,12 +65,13 @@ class AttentionMap(FeatureMap):
         if not cls.normalization.kinks:
             return super().loss_effort_for(n, d)
         small = SMALL // (n * d)
-        tiny = n * d <= TINY
-        beside, rounds = max(2, min(20 if tiny else 10, small)), 4 if small else 1
+        if not small:
+            return LossEffort(16, 40, 40, rounds=1, beside=4, settle=2, halve=(12, 24))
         # rows come and go with the signs of their scores, which makes tiny problems the hardest
-        starts = 72 if tiny else 24
-        settle, halve = (8, ()) if small else (4, (12, 24))
-        return LossEffort(starts, 40, 40, rounds, beside, settle, halve)
+        tiny, jumps = n * d <= TINY, n * d <= JUMPING
+        starts, slide = (150, 100) if tiny else (48, 80) if jumps else (24, 0)
+        beside = max(2, min(20 if tiny else 10, small))
+        return LossEffort(starts, 40, 40, rounds=4, beside=beside, settle=8, slide=slide)
 
     @classmethod
     def score_count(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:

@@ -25,7 +25,8 @@ from wordsens.maps.attention.leave_out import in_dtype, leave_out
 from wordsens.maps.attention.normalization import Softmax
 from wordsens.maps.attention.silence import alone, but_one
 from wordsens.maps.attention.state import AttentionState
-from wordsens.perturbation import Functionals, OneTokenView, Pullback
+from wordsens.maps.attention.walls import ReLUWalls
+from wordsens.perturbation import Functionals, OneTokenView, Pullback, Walls
 
 FEW = 5_000  # numbers in a sample below which float32 saves nothing
 WORKING_BYTES = 1 << 28  # what one evaluation of a search may take, roughly
@@ -84,6 +85,11 @@ class AttentionView(OneTokenView):
             alone(self.state, self.sets, u, self.radius),
             but_one(self.state, self.sets, -u, self.radius),
         ]
+
+    def walls(self) -> Walls | None:
+        if not self.kinked or self.sets.shape != (1, 1):
+            return None
+        return ReLUWalls(self.state, self.constants, self.tokens, self.radius)
 
     def trials(self, index: list[int]) -> AttentionView:
         chosen = AttentionView(self.state.trials(index), self.sets)

@@ -35,7 +35,7 @@ from wordsens.search.goals import (
     parse_goal,
     trade_off,
 )
-from wordsens.search.losses import search_losses
+from wordsens.search.losses import Question, search_losses
 from wordsens.search.sensitivity import summarise
 from wordsens.search.supremum import search
 
@@ -120,15 +120,14 @@ def run(
             maps = [own.child("map") for own in chosen]
             view = cls.draw_view(torch.stack(samples), sets, maps, options)
         around = Neighbourhood.stack(arounds)
-        asked = (view, around, goals, [own.child("search") for own in chosen])
-        effort: dict[str, Any] = {"schedule": cls.published_descent(n)}
-        effort["effort"] = cls.loss_effort_for(n, d)
+        searching = [own.child("search") for own in chosen]
+        how = (cls.published_descent(n), cls.loss_effort_for(n, d))
+        asked = Question(view, around, goals, searching, *how)
         with stage((1 - TRAINING) * len(chosen) / trials):
-            found.append(search_losses(*asked, **effort))
+            found.append(search_losses(asked))
         if judged:
             again = [t - first for t in judged if first <= t < first + len(chosen)]
-            value = found[-1].value
-            audits.append(audit_losses(*asked, **effort, found=value, chosen=again))
+            audits.append(audit_losses(asked, found[-1].value, again))
         measured.append(_measured(view, around, found[-1].delta))
         if cell.get("sensitivity"):
             searching = [own.child("sensitivity") for own in chosen]
