@@ -191,3 +191,37 @@ def test_mistakes_are_one_line(options, words):
     model, x, y = trial("raf", 0)
     with pytest.raises(UserError, match=words):
         model.search(x, y, **options)
+
+
+def walled(seed):
+    """A question about ReLU attention so small that its losses jump."""
+    model, x, y = trial("relu_raf", seed, n=5, d=6, N=12)
+    view = model.map.view(x[None], position_sets([[0]], 5))
+    goals = [Goal(loss, p) for loss in LOSSES for p in (0.0, 0.1)]
+    effort = replace(model.map.loss_effort_for(5, 6), starts=24)
+    return Question(view, model._around(x, y), goals, [Stream(seed, "test")], (1.0, 250), effort)
+
+
+def test_minima_at_jumps_are_found_along_walls():
+    """The search that does not know of walls misses some of them."""
+    above, below = 0, 0
+    for seed in range(4):
+        asked = walled(seed)
+        plain = replace(asked, effort=replace(asked.effort, slide=0))
+        slid, left = search_losses(asked).value, search_losses(plain).value
+        scale = left.abs().clamp_min(0.01)
+        above += int((slid > left + 0.01 * scale).sum())
+        below += int((slid < left - 0.01 * scale).sum())
+    assert below >= 4
+    assert below > 3 * above
+
+
+def test_how_many_candidates_go_at_once_changes_nothing(monkeypatch):
+    from wordsens.search import descent
+
+    asked = walled(7)
+    found = []
+    for numbers in (1, 10_000_000):
+        monkeypatch.setattr(descent, "NUMBERS", numbers)
+        found.append(search_losses(asked).value)
+    assert torch.allclose(*found, rtol=1e-6, atol=1e-7)

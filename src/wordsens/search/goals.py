@@ -242,6 +242,7 @@ class Archive:
 
     def __init__(self, problem: Problem, kept: Terms, names: Sequence[str]) -> None:
         self.problem, self.kept, self.names = problem, kept, list(names)
+        self.limited = bool((kept.limit < torch.inf).any())
         trials, _, _, words, d = problem.centre.shape
         shape = (trials, len(kept.sign))
         self.value = kept.target.new_full(shape, torch.inf)
@@ -256,8 +257,10 @@ class Archive:
         rest = q @ t.a.mT - t.target[:, None]  # (T, S, J)
         gamma = (q[..., 0] - self.problem.around.f_x[:, None]).abs()[..., None]
         values = t.sign * rest**2 + t.penalty * (gamma - t.slack).clamp_min(0) ** 2
-        values = torch.where((gamma <= t.limit) & values.isfinite(), values, torch.inf)
         ranks = torch.where(t.sign > 0, values.clamp_min(SOLVED), values) + TIE * gamma
+        ranks = ranks.nan_to_num_(nan=torch.inf, posinf=torch.inf, neginf=torch.inf)
+        if self.limited:
+            ranks = torch.where(gamma <= t.limit, ranks, torch.inf)
         best, at = ranks.min(1)
         better = best < self.rank
         if better.any():
