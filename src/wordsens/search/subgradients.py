@@ -23,7 +23,7 @@ from wordsens.search.goals import Archive, Problem, Terms
 
 MOMENTUM, INERTIA = 0.8, 0.9  # β, and that of ``settle``
 STRIDES = (0.01, 0.03, 0.1)  # first lengths η of ``settle``, in radii
-SETTLING = 100  # steps of one round of ``settle``
+SETTLING = 70  # steps of one round of ``settle``
 HALVED = (1 / 3, 2 / 3)  # shares of the steps after which the better half of a group goes on
 MARGIN, LEAST = 0.02, 1e-6  # kept from a wall, of a step and of the radius
 ROUNDS = 3  # projections that put a step back
