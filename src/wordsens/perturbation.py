@@ -53,6 +53,7 @@ class OneTokenView(ABC):
 
     reach: float = 1.0  # radius of the balls in units of √d; 1 is the paper's
     kinked: bool = False  # F has kinks or many hills, at which guarded steps shrink to nothing
+    hilly: bool = False  # F has so many that long steps over them find more than short ones
     grows_along_rays: bool = False  # F(x + tΔ) never falls in t, so that maxima lie on the sphere
 
     @property

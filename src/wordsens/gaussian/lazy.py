@@ -11,8 +11,8 @@ The principle is Bolthausen's conditioning, made an algorithm by Y. M. Lu, "Hous
 Matrix-Free Algorithm for Simulating Dynamics on Gaussian and Random Orthogonal Ensembles",
 IEEE Trans. Inf. Theory 67(12), 2021 (arXiv:2101.07464); here it is batched and works on blocks
 of queries.  A product costs O((rows + columns) t) after t queries, not O(rows · columns).  Where a
-matrix has few columns and that is no longer less, what is left of V is drawn, by the same formula
-for all directions at once, and V is stored:
+matrix may be stored and that is no longer less, what is left of V is drawn, by the same formula for
+all directions at once, and V is stored:
 
     V = Y Qᵀ + [P Zᵀ + (I − P Pᵀ) G] (I − Q Qᵀ),        G with entries N(0, std²) fresh.
 
@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 
 from wordsens.deferred import torch
 from wordsens.gaussian.base import GaussianMatrix
+from wordsens.gaussian.dense import DenseGaussian
 from wordsens.kernels.orthogonal import inner, project_out, replace_part
 from wordsens.randomness import Stream
 
@@ -36,12 +37,16 @@ ROOM = 1 << 18  # numbers that a new basis has room for
 FIRST, MOST = 40, 64  # vectors that it has room for: as many as one start's search asks, and more
 NARROW = 4  # rows per column of a matrix that may be stored
 STORED = 1 << 12  # and its entries, at least
-RENT = 80  # squared queries per column that cost what storing does, as measured
+RENT = 80  # squared queries that cost what storing one column per row does, as measured
 NORM_FAILURE = 1e-9  # probability with which norm_bound may be exceeded
 
 
 class LazyGaussian(GaussianMatrix):
-    """One lazily drawn matrix per stream, float64 by default; see the module for law and source."""
+    """One lazily drawn matrix per stream, float64 by default; see the module for law and source.
+
+    ``storable`` says whether it may be stored where that is cheaper; by default those of few
+    columns are, as they take little more memory than their bases.
+    """
 
     def __init__(
         self,
@@ -52,6 +57,7 @@ class LazyGaussian(GaussianMatrix):
         std: float = 1.0,
         dtype: torch.dtype | None = None,
         device: torch.device | str = "cpu",
+        storable: bool | None = None,
     ) -> None:
         self.batch, self.rows, self.columns = len(streams), rows, columns
         dtype = torch.float64 if dtype is None else dtype
@@ -60,25 +66,27 @@ class LazyGaussian(GaussianMatrix):
         self._right = _Side(self.batch, columns, rows, dtype, self.device)  # Q, Y = V Q
         self._left = _Side(self.batch, rows, columns, dtype, self.device)  # P, Z = Vᵀ P
         self.asked = 0  # queries from both sides
-        self._stored: torch.Tensor | None = None  # Vᵀ, (batch, columns, rows)
+        few = rows >= NARROW * columns and rows * columns >= STORED
+        self._storable = few if storable is None else storable
+        self._stored: DenseGaussian | None = None
 
     def matvec(self, h: torch.Tensor) -> torch.Tensor:
         stored = self._counted(h)
         if stored is not None:
-            return h @ stored
+            return stored.matvec(h)
         return self._product(h, self._right, self._left, self._fresh_right)
 
     def rmatvec(self, g: torch.Tensor) -> torch.Tensor:
         stored = self._counted(g)
         if stored is not None:
-            return g @ stored.mT
+            return stored.rmatvec(g)
         return self._product(g, self._left, self._right, self._fresh_left)
 
     def take(self, index: list[int]) -> LazyGaussian:
         chosen = copy.copy(self)
         chosen.batch, chosen._streams = len(index), [self._streams[i] for i in index]
         chosen._right, chosen._left = self._right.take(index), self._left.take(index)
-        chosen._stored = None if self._stored is None else self._stored[index]
+        chosen._stored = None if self._stored is None else self._stored.take(index)
         return chosen
 
     def norm_bound(self, columns: torch.Tensor | None = None) -> torch.Tensor:
@@ -94,21 +102,21 @@ class LazyGaussian(GaussianMatrix):
     @property
     def bytes_held(self) -> int:
         """Memory of the bases and images, or of the stored matrix, in bytes."""
-        stored = 0 if self._stored is None else self._stored.nbytes
+        stored = 0 if self._stored is None else self._stored.weight.nbytes
         return self._right.bytes_held + self._left.bytes_held + stored
 
-    def _counted(self, x: torch.Tensor) -> torch.Tensor | None:
-        """Vᵀ (batch, columns, rows) where it is stored, or is from these queries x on.
+    def _counted(self, x: torch.Tensor) -> DenseGaussian | None:
+        """V where it is stored, or is from these queries x on.
 
         A query after t others reads about 4 (rows + columns) t numbers.  Where all of them have
-        cost as much as storing V does, or determine it, V is stored.  The count is of queries,
+        cost as much as storing rows · columns does, or determine it, V is stored.  The count is of queries,
         whether or not they bring something new, so that what is drawn does not depend on
         companions in the batch.
         """
         self.asked += x.shape[1]
-        narrow = self.rows >= NARROW * self.columns and self.rows * self.columns >= STORED
-        enough = min(self.columns, math.sqrt(RENT * self.columns))
-        if self._stored is None and narrow and self.asked > enough:
+        shorter = 1 / (1 / self.rows + 1 / self.columns)
+        enough = min(self.columns, math.sqrt(RENT * shorter))
+        if self._stored is None and self._storable and self.asked > enough:
             self._store()
         return self._stored
 
@@ -118,7 +126,8 @@ class LazyGaussian(GaussianMatrix):
         unit = torch.eye(self.columns, dtype=self.dtype, device=self.device)
         V = self._fresh_right(unit.expand(self.batch, -1, -1))  # Gᵀ, (batch, columns, rows)
         V = V.baddbmm(left.images.mT - V @ left.basis.mT, left.basis)
-        self._stored = V.baddbmm_(right.basis.mT, right.images - right.basis @ V)
+        V = V.baddbmm_(right.basis.mT, right.images - right.basis @ V)
+        self._stored = DenseGaussian(V.mT)
         self._right, self._left = right.emptied(), left.emptied()
 
     def _fresh_right(self, q: torch.Tensor) -> torch.Tensor:

@@ -25,6 +25,7 @@ from wordsens.randomness import Stream
 
 ROWS = 4096  # rows of a matrix drawn at once
 QUERIED = 500_000_000  # neurons × steps beyond which a search makes fewer steps, to bound memory
+STORED = 4096  # neurons of a layer up to which a matrix may be stored
 
 
 class DeepRandomFeatures(FeatureMap):
@@ -66,10 +67,13 @@ class DeepRandomFeatures(FeatureMap):
     @classmethod
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         # few neurons leave many local maxima; many concentrate, and each start costs memory
-        neurons = (options.width or n * d) * options.depth
-        starts = max(1, min(16, 30_000 // neurons))
-        steps = max(15, min(cls.effort.steps, QUERIED // neurons))
-        return replace(cls.effort, starts=starts, steps=steps)
+        k = options.width or n * d
+        most = max(15, QUERIED // (k * options.depth))
+        if options.depth == 1:
+            starts = max(1, min(16, 30_000 // k))
+            return replace(cls.effort, starts=starts, steps=min(cls.effort.steps, most))
+        starts = min(128, 2 + round((9000 / k) ** 2))
+        return Effort(starts, anneal=0, steps=min(max(24, min(75, 96_000 // k)), most))
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
@@ -109,7 +113,10 @@ class DeepRandomFeatures(FeatureMap):
         """Bases of the lazy matrices: two vectors of k numbers for every query of either side."""
         k = cls.feature_count(n, d, options)
         queries = effort.starts * (effort.steps + 1) * sets * 2
-        return 2 * k * queries * options.depth * size
+        held = 2 * k * queries * options.depth
+        if k <= STORED:  # a matrix is stored before its bases outgrow it
+            held = min(held, 2 * k * k * options.depth)
+        return held * size
 
     @classmethod
     def sensitivity_bytes(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> int:
@@ -197,6 +204,7 @@ class DeepRandomFeatures(FeatureMap):
                 std=std,
                 dtype=dtype,
                 device=device,
+                storable=k <= STORED,
             )
             for layer in range(2, options.depth + 1)
         ]

@@ -39,6 +39,7 @@ class RandomFeaturesView(OneTokenView):
             self.before.append(self._times(V, phi.value(self.before[-1])))
         self.base = phi.value(self.before[-1])  # (T, P, 1, k)
         self.norm = torch.linalg.vector_norm(self.base[:, :, 0], dim=-1)
+        self.hilly = bool(deeper)
         # each feature moves away from where it was along a ray, if ϕ never falls
         self.grows_along_rays = not deeper and phi.monotone
 

@@ -19,6 +19,7 @@ from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
 from wordsens.randomness import Stream
 from wordsens.search.afresh import met_once, with_best
+from wordsens.search.hills import cross_hills
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
@@ -172,6 +173,8 @@ def _searched(
 
 
 def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maximum:
+    if view.hilly:
+        return cross_hills(view, starts, steps=effort.steps)
     if view.kinked:
         beside = view.neighbours(starts[:, :, : (starts.shape[2] + 1) // 2])
         if beside:
