@@ -75,6 +75,10 @@ class OneTokenView(ABC):
         keys and of the others are multiplied by it.  Views without a softmax ignore it.
         """
 
+    def value(self, v: torch.Tensor) -> torch.Tensor:
+        """F (T, P, S) alone, where it is had for less than with its gradient."""
+        return self.value_and_grad(v)[0]
+
     @abstractmethod
     def linear(self, v: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, Pullback]:
         """⟨φ(X^I(v − x_I)), u_c⟩ for fixed u (T, C, *features): values (T, P, S, C) and a pullback.

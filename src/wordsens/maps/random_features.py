@@ -66,14 +66,14 @@ class DeepRandomFeatures(FeatureMap):
 
     @classmethod
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
-        # few neurons leave many local maxima; many concentrate, and each start costs memory
+        # few neurons leave many local maxima; many concentrate, and each query costs memory
         k = options.width or n * d
         most = max(15, QUERIED // (k * options.depth))
         if options.depth == 1:
             starts = max(1, min(16, 30_000 // k))
             return replace(cls.effort, starts=starts, steps=min(cls.effort.steps, most))
         starts = min(128, 2 + round((9000 / k) ** 2))
-        return Effort(starts, anneal=0, steps=min(max(24, min(75, 96_000 // k)), most))
+        return Effort(starts, anneal=0, steps=min(max(22, min(75, 96_000 // k)), most))
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:

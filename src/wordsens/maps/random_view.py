@@ -97,6 +97,10 @@ class RandomFeaturesView(OneTokenView):
     def features(self, v: torch.Tensor) -> torch.Tensor:
         return self.phi.value(self._layers(v)[-1])
 
+    def value(self, v: torch.Tensor) -> torch.Tensor:
+        gap = self.features(v) - self.base
+        return (gap * gap).sum(-1)
+
     def value_and_grad(
         self, v: torch.Tensor, sharpness: float = 1.0
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -7,6 +7,8 @@ that are left are refined with steps that shrink geometrically, as on ridges (``
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from wordsens.perturbation import OneTokenView
@@ -29,9 +31,14 @@ def cross_hills(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Maxi
     for quarter in range(1, QUARTERS):
         count = -(-count // 2)
         keep[quarter * explore // QUARTERS] = count
+    before: list[torch.Tensor] = []
     with stage(explore / steps):
-        front = ascend(view, Front.of(starts), Course(explore, *EXPLORE, keep))
+        front = ascend(view, Front.of(starts), Course(explore, *EXPLORE, keep), before)
     if refine:
         with stage(refine / steps):
             front = ascend(view, front, Course(refine, *REFINE, {}, even=True))
-    return front.maximum(view.radius)
+    found = front.maximum(view.radius)
+    if front.value.shape[-1] > 1 or not before:
+        return found
+    second = before[-1].topk(2).values[..., 1:]  # so that there is a spread
+    return replace(found, finals=torch.cat([found.finals, second], -1))

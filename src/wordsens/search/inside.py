@@ -37,13 +37,14 @@ def look_inside(view: OneTokenView, maximum: Maximum, noise: torch.Tensor) -> Ma
         shares = shares[1:, None, None] ** (1 / d)
         tried = torch.cat([tried, view.radius * shares * noise / length], 2)
     centre = view.tokens[:, :, None]
-    value, grad = view.value_and_grad(centre + tried)
-    falls = ((grad[:, :, 0] * best[:, :, 0]).sum(-1) < 0).any(-1)
+    top, grad = view.value_and_grad(centre + best)
+    value = torch.cat([top, view.value(centre + tried[:, :, 1:])], 2)
+    falls = ((grad * best).sum(-1) < 0).any(-1)[:, :, 0]
     asked = small | falls | (value[:, :, 1:].amax(-1) > value[:, :, 0])
     if not asked.any():
         return maximum
-    chosen = leaders(value, CLIMBING)
-    value, grad, delta = (at(x, chosen) for x in (value, grad, tried))
+    delta = at(tried, leaders(value, CLIMBING))
+    value, grad = view.value_and_grad(centre + delta)
     slope = unit(grad, torch.zeros_like(grad))
     pace = torch.full_like(value, FIRST * view.radius)
     for _ in range(STEPS):

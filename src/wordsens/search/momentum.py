@@ -94,10 +94,13 @@ class Front:
         return Maximum(*found, finals=self.value)
 
 
-def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
+def ascend(
+    view: OneTokenView, front: Front, course: Course, before: list[torch.Tensor] | None = None
+) -> Front:
     """Every start's best point after the course, of those that were not given up.
 
-    Each evaluation counts as a step; the last point is evaluated, too.
+    Each evaluation counts as a step; the last point is evaluated, too.  ``before`` takes the values
+    of all starts before some were given up.
     """
     centre = view.tokens[:, :, None]
     u, best = front.u, front
@@ -117,6 +120,8 @@ def ascend(view: OneTokenView, front: Front, course: Course) -> Front:
         )
         going = [min(course.keep.get(i, count), kind) for kind in kinds]
         if going != kinds:
+            if before is not None:
+                before.append(best.value)
             kept, kinds = leaders_by_kind(best.value, kinds, going), going
             best = best.take(kept)
             u, moving, grad, first = (at(x, kept) for x in (u, moving, grad, first))
