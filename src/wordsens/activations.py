@@ -61,7 +61,7 @@ class Activation:
         return "odd" if bool(((right + left).abs() <= 1e-9 * size).all()) else "general"
 
     def second_moment(self, variance: float) -> float:
-        """E ϕ²(√variance ρ), ρ ~ N(0, 1), by Gauss's quadrature on pieces of either side of zero."""
+        """E ϕ²(√variance ρ), ρ ~ N(0, 1), by Gauss's rule on pieces of both sides of zero."""
         import numpy as np
         import torch
 

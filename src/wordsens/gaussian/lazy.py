@@ -109,8 +109,8 @@ class LazyGaussian(GaussianMatrix):
         """V where it is stored, or is from these queries x on.
 
         A query after t others reads about 4 (rows + columns) t numbers.  Where all of them have
-        cost as much as storing rows · columns does, or determine it, V is stored.  The count is of queries,
-        whether or not they bring something new, so that what is drawn does not depend on
+        cost as much as storing rows · columns does, or determine it, V is stored.  The count is of
+        queries, whether or not they bring something new, so that what is drawn does not depend on
         companions in the batch.
         """
         self.asked += x.shape[1]
