@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Protocol
 
 from wordsens.arguments import real_tensor
 from wordsens.deferred import torch
@@ -43,6 +44,16 @@ class Walls(ABC):
     @abstractmethod
     def quiet(self, delta: torch.Tensor) -> torch.Tensor:
         """Points near Δ on sides that few random points are on."""
+
+
+class Cones(Protocol):
+    """Regions to which the climbs of some starts (T, P, S) keep."""
+
+    def take(self, index: torch.Tensor) -> Cones:
+        """Those of some of the starts, index (T, P, S')."""
+
+    def back(self, v: torch.Tensor) -> tuple[torch.Tensor, Cones]:
+        """Points near v (T, P, S, m, d) in them, or nearly; and they as the next step asks them."""
 
 
 class OneTokenView(ABC):
@@ -115,6 +126,10 @@ class OneTokenView(ABC):
 
     def walls(self) -> Walls | None:
         """Where φ(X^i(·)) jumps, for searches that slide along it; None where it does not."""
+        return None
+
+    def cones(self, v: torch.Tensor) -> Cones | None:
+        """The cones of v (T, P, S, m, d), of ``neighbours``, to which they keep while exploring."""
         return None
 
     def trials(self, index: list[int]) -> OneTokenView:

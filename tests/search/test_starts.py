@@ -90,10 +90,10 @@ def lonely(finals):
 
 
 def test_where_one_start_alone_came_to_the_best():
-    assert met_once(lonely([3.0, 1.0, 1.0]), kinked=False)
-    assert met_once(lonely([1.0, 3.0, 2.99]), kinked=False)
-    assert not met_once(lonely([3.0, 1.0, 3.0 * (1 - 1e-5)]), kinked=False)
-    assert not met_once(lonely([3.0]), kinked=False)
+    assert met_once(lonely([3.0, 1.0, 1.0]))
+    assert met_once(lonely([1.0, 3.0, 2.99]))
+    assert not met_once(lonely([3.0, 1.0, 3.0 * (1 - 1e-5)]))
+    assert not met_once(lonely([3.0]))
     better = replace(lonely([3.0, 1.0]), value=torch.full((1, 1), 4.0).double())
     assert with_best(better).tolist() == [[[4.0, 1.0]]]
 
@@ -109,7 +109,7 @@ def test_fresh_starts_follow_there_and_nowhere_else(monkeypatch):
         return search(cls, view, sets, streams, effort, n).maximum
 
     before, after = found(view, streams, plain), found(view, streams, fresh)
-    once = met_once(before, kinked=False)
+    once = met_once(before)
     assert 3 <= once.sum() < trials
     assert torch.equal(after.value[~once], before.value[~once])
     assert (after.value >= before.value).all()

@@ -67,7 +67,8 @@ class ReLUAttentionFeatures(RandomAttentionFeatures):
 
     @classmethod
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
-        # few dimensions have many maxima for their size, and more starts cost little there
-        small = 4 if d <= FEW else 2 if n * d <= SMALL else 1
-        starts = small * cls.effort.starts
-        return replace(cls.effort, starts=starts, afresh=starts if small > 1 else 0)
+        if d > FEW and n * d > SMALL:
+            return cls.effort
+        # small problems have many maxima for their size, and rounds around the best cost little
+        starts = (4 if d <= FEW else 2) * cls.effort.starts
+        return replace(cls.effort, starts=starts, afresh=starts)

@@ -33,7 +33,7 @@ def cross_hills(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Maxi
         keep[quarter * explore // QUARTERS] = count
     before: list[torch.Tensor] = []
     with stage(explore / steps):
-        front = ascend(view, Front.of(starts), Course(explore, *EXPLORE, keep), before)
+        front = ascend(view, Front.of(starts), Course(explore, *EXPLORE, keep), before=before)
     if refine:
         with stage(refine / steps):
             front = ascend(view, front, Course(refine, *REFINE, {}, even=True))

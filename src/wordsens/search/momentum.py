@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from wordsens.perturbation import OneTokenView
+from wordsens.perturbation import Cones, OneTokenView
 from wordsens.progress import advance, stage
 from wordsens.search.maximum import (
     Maximum,
@@ -39,7 +39,8 @@ class Course:
     ``keep`` says how many starts of each kind go on after so many steps, ``kinds`` how many there
     are of each, kind after kind, where they are of several; ``memory`` is β, which changes evenly
     to ``memory_at_end`` where that is given.  With ``even`` each step is shorter than the last by
-    the same factor, and the lengths do not follow a cosine.
+    the same factor, and the lengths do not follow a cosine.  With ``relative`` steps of words
+    shorter than a radius are as much shorter.
     """
 
     steps: int
@@ -50,6 +51,7 @@ class Course:
     kinds: Sequence[int] = ()
     even: bool = False
     memory_at_end: float | None = None
+    relative: bool = False
 
     def length(self, i: int, first: torch.Tensor) -> torch.Tensor:
         """η of step i, from starts' first lengths."""
@@ -95,12 +97,18 @@ class Front:
 
 
 def ascend(
-    view: OneTokenView, front: Front, course: Course, before: list[torch.Tensor] | None = None
+    view: OneTokenView,
+    front: Front,
+    course: Course,
+    *,
+    cones: Cones | None = None,
+    before: list[torch.Tensor] | None = None,
 ) -> Front:
     """Every start's best point after the course, of those that were not given up.
 
-    Each evaluation counts as a step; the last point is evaluated, too.  ``before`` takes the values
-    of all starts before some were given up.
+    Each evaluation counts as a step; the last point is evaluated, too.  Starts of all kinds but the
+    first keep to their ``cones``.  ``before`` takes the values of all starts before some were given
+    up.
     """
     centre = view.tokens[:, :, None]
     u, best = front.u, front
@@ -122,11 +130,21 @@ def ascend(
         if going != kinds:
             if before is not None:
                 before.append(best.value)
-            kept, kinds = leaders_by_kind(best.value, kinds, going), going
+            kept = leaders_by_kind(best.value, kinds, going)
+            if cones is not None:
+                cones = cones.take(kept[..., going[0] :] - kinds[0])
+            kinds = going
             best = best.take(kept)
             u, moving, grad, first = (at(x, kept) for x in (u, moving, grad, first))
         moving = tangent(course.kept(i) * moving + unit(tangent(grad, u), torch.zeros_like(u)), u)
-        u = sphere(u + course.length(i, first) * moving)
+        length = course.length(i, first)
+        if course.relative:
+            short = torch.linalg.vector_norm(centre + view.radius * u, dim=-1, keepdim=True)
+            length = length * (short / view.radius).clamp_max(1)
+        u = sphere(u + length * moving)
+        if cones is not None:
+            v, cones = cones.back((centre + view.radius * u)[:, :, kinds[0] :])
+            u = torch.cat([u[:, :, : kinds[0]], sphere(v - centre)], 2)
         advance(i, course.steps)
     return best
 

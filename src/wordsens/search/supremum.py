@@ -18,7 +18,7 @@ from wordsens.maps.declaration import Effort
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.search.afresh import met_once, with_best
+from wordsens.search.afresh import ROUNDS, around, met_once, with_best
 from wordsens.search.hills import cross_hills
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
@@ -73,7 +73,8 @@ def search(
                 starts, names = starting_points(part, noise)
                 maximum = _power(part, starts, inner, effort)
                 if effort.afresh:
-                    maximum = _begun_afresh(part, chosen, streams, maximum, effort)
+                    further = _gone_on if part.kinked else _begun_afresh
+                    maximum = further(part, chosen, streams, maximum, effort)
         bound = part.bound()
         maxima.append(_rounded(maximum, bound))
         bounds.append(bound)
@@ -138,7 +139,7 @@ def _begun_afresh(
     effort: Effort,
 ) -> Maximum:
     """The maximum, searched again from random starts where one start alone came to it."""
-    once = met_once(maximum, view.kinked)
+    once = met_once(maximum)
     for p in once.any(0).nonzero()[:, 0].tolist():
         trials = once[:, p].nonzero()[:, 0].tolist()
         few = (view if len(sets) == 1 else view.select(slice(p, p + 1))).trials(trials)
@@ -148,6 +149,20 @@ def _begun_afresh(
         # random starts are the last ones of a search
         again = replace(again, start=torch.full_like(again.start, effort.starts - 1))
         maximum = maximum.improved(trials, slice(p, p + 1), again)
+    return replace(maximum, finals=with_best(maximum))
+
+
+def _gone_on(
+    view: OneTokenView,
+    sets: torch.Tensor,
+    streams: Sequence[Stream],
+    maximum: Maximum,
+    effort: Effort,
+) -> Maximum:
+    """The maximum after some rounds of searches, each from around the best point so far."""
+    for part in _noise(view, sets, streams, "afresh", effort.afresh).chunk(ROUNDS, 2):
+        again = _power(view, around(maximum.delta / view.radius, part), part, effort)
+        maximum = maximum.or_better(replace(again, start=maximum.start))
     return replace(maximum, finals=with_best(maximum))
 
 

@@ -48,15 +48,9 @@ def but_one(
 def _reached(
     state: AttentionState, sets: torch.Tensor, u: torch.Tensor, radius: float, *, but_one: bool
 ) -> torch.Tensor:
-    matrix = state.query.matrix
-    rows = (state.keys if matrix is None else state.keys @ matrix).flatten(1, 2)  # (T, H n, d)
-    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    rows = rows / length.clamp_min(torch.finfo(rows.dtype).tiny)
-    top = _largest_square(rows)[:, None, None, None, None]
-    heads = state.keys.shape[1]
-    changed = torch.zeros(len(sets), state.X.shape[1], dtype=torch.bool, device=u.device)
-    changed.scatter_(1, sets, True)
-    kept = (~changed).to(u.dtype).repeat(1, heads)[None, :, None, None]  # (1, P, 1, 1, H n)
+    rows, top = unit_rows(state)
+    top = top[:, None, None, None, None]
+    kept = unchanged(state, sets).to(u.dtype)
     centre = state.X[:, sets][:, :, None]
     rows = rows[:, None, None]
     if but_one:
@@ -76,6 +70,22 @@ def _reached(
         pace = torch.where(upwards, 1, later)
         u = moved
     return u
+
+
+def unit_rows(state: AttentionState) -> tuple[torch.Tensor, torch.Tensor]:
+    """a_k / ‖a_k‖ (T, H n, d), by which ⟨query(v), key(x_k)⟩ = ⟨a_k, v⟩; about their ‖·‖² (T,)."""
+    matrix = state.query.matrix
+    rows = (state.keys if matrix is None else state.keys @ matrix).flatten(1, 2)
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    rows = rows / length.clamp_min(torch.finfo(rows.dtype).tiny)
+    return rows, _largest_square(rows)
+
+
+def unchanged(state: AttentionState, sets: torch.Tensor) -> torch.Tensor:
+    """Which words of all heads stay as they are, (1, P, 1, 1, H n)."""
+    stays = torch.ones(len(sets), state.X.shape[1], dtype=torch.bool, device=sets.device)
+    stays.scatter_(1, sets, False)
+    return stays.repeat(1, state.keys.shape[1])[None, :, None, None]
 
 
 def _own_lack(state: AttentionState, v: torch.Tensor, margin: float) -> torch.Tensor:
