@@ -129,7 +129,7 @@ class OneTokenView(ABC):
         return None
 
     def cones(self, v: torch.Tensor) -> Cones | None:
-        """The cones of v (T, P, S, m, d), of ``neighbours``, to which they keep while exploring."""
+        """Cones around v (T, P, S, m, d) of ``neighbours``, kept to while they explore."""
         return None
 
     def trials(self, index: list[int]) -> OneTokenView:

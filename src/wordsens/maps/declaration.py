@@ -17,7 +17,8 @@ class Effort:
     After ``halve`` guarded steps, twice and four times as many, half of the starts goes on; with 0
     all do.  Of the starts that are annealed the first ``plain`` also climb without it, None for
     all.  On maps with kinks ``steps`` are those of momentum, and the others are not used.
-    Where one start alone came to the best maximum, ``afresh`` others follow.
+    Where one start alone came to the best maximum, ``afresh`` others follow; on maps with kinks
+    as many around the best point, in rounds.
     """
 
     starts: int

@@ -7,8 +7,8 @@ one is about that of the maxima met once (Good and Turing's estimate; for search
 Boender and Rinnooy Kan, Math. Programming 37, 1987).  There fresh starts follow.
 
 On maps with kinks maxima are vertices where ridges meet, and the best ones lie near each other.
-There a search goes on in rounds from around its best point, wherever others ended: basin hopping
-(Wales and Doye, J. Phys. Chem. A 101, 1997), downhill moves never taken.
+There a search goes on in rounds from around its best point: basin hopping (Wales and Doye, J. Phys.
+Chem. A 101, 1997), of which a worse basin is never entered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def met_once(maximum: Maximum) -> torch.Tensor:
 
 
 def around(best: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Directions (T, P, S, m, d) around best (T, P, m, d), of length one, from normal noise."""
+    """Directions (T, P, S, m, d) around best (T, P, m, d) on the sphere, from normal noise."""
     count = noise.shape[2]
     away = noise.new_tensor(AWAY).repeat(-(-count // len(AWAY)))[:count, None, None]
     return best[:, :, None].to(noise) + away * normalize(noise, dim=-1)

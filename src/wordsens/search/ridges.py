@@ -5,9 +5,9 @@ positive, so that F jumps where only one is left, and most maxima lie there.  St
 kinds therefore explore, plain ones and those that the view knows in such cones, and each kind keeps
 leaders to the end, as in a cone F grows slowly, along its edges; in small problems starts keep to
 their cones while they explore.  Near v = 0, where a word almost vanishes, only its direction says
-what it attends to: steps are as much shorter as v is.  All are then refined with steps
-that shrink geometrically, which converge linearly along sharp ridges (Davis, Drusvyatskiy,
-MacPhee and Paquette, J. Optim. Theory Appl. 179, 2018).
+what it attends to: steps are as much shorter as v is.  All are then refined with steps that shrink
+geometrically, which converge linearly along sharp ridges (Davis, Drusvyatskiy, MacPhee and
+Paquette, J. Optim. Theory Appl. 179, 2018).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from wordsens.search.momentum import Course, Front, ascend
 
 SHARES = (3, 20)  # of the steps: exploring and refining
 LONGER = 2  # shares by which starts that keep to cones explore longer, and are refined less
-EXPLORE = ((0.01, 0.03, 0.1, 0.2), 0.01)  # first and last lengths of steps
+EXPLORE = ((0.01, 0.02, 0.05, 0.1), 0.01)  # first and last lengths of steps
+WITHIN = ((0.01, 0.03, 0.1, 0.2), 0.01)  # the same where starts keep to cones
 KEPT = (12, 5)  # starts of each kind that explore on after one share of the steps and two
 REFINE = ((0.03,), 1e-4)
 REFINED = 3  # starts of each kind, of which one goes on
@@ -42,13 +43,15 @@ def follow_ridges(
     front = Front(front.value, front.u, origin.expand_as(front.start), front.steps)
     v = view.tokens[:, :, None] + view.radius * front.u[:, :, kinds[0] :]
     cones = view.cones(v) if beside else None
-    exploring = SHARES[0] + (LONGER if cones is not None else 0)
+    exploring, lengths = SHARES[0], EXPLORE
+    if cones is not None:
+        exploring, lengths = SHARES[0] + LONGER, WITHIN
     refining = sum(SHARES) - exploring
     one = steps / sum(SHARES)
     keep = {round(k * one): kept for k, kept in enumerate(KEPT, start=1)}
     with stage(exploring / sum(SHARES)):
         explore = max(1, round(exploring * one))
-        course = Course(explore, *EXPLORE, keep, kinds=kinds, relative=True)
+        course = Course(explore, *lengths, keep, kinds=kinds, relative=True)
         front = ascend(view, front, course, cones=cones)
     kinds = [min(kind, KEPT[-1]) for kind in kinds]
     front = front.take(leaders_by_kind(front.value, kinds, [REFINED] * len(kinds)))
