@@ -53,7 +53,9 @@ def follow_ridges(
         explore = max(1, round(exploring * one))
         course = Course(explore, *lengths, keep, kinds=kinds, relative=True)
         front = ascend(view, front, course, cones=cones)
-    kinds = [min(kind, KEPT[-1]) for kind in kinds]
+    # few steps end before the last are given up
+    left = min([max(kinds), *(kept for step, kept in keep.items() if step < explore)])
+    kinds = [min(kind, left) for kind in kinds]
     front = front.take(leaders_by_kind(front.value, kinds, [REFINED] * len(kinds)))
     refine = max(1, round(refining * one))
     with stage(refining / sum(SHARES)):

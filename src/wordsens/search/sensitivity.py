@@ -217,10 +217,13 @@ def chosen_sets(positions: Positions, words: int, n: int, stream: Stream) -> tor
 
 
 def chosen_effort(effort: Effort, starts: int | None = None, steps: int | None = None) -> Effort:
-    """An effort with what the caller asked for put in."""
+    """An effort with what the caller asked for put in; fresh starts in proportion."""
     for name, value in {"starts": starts, "steps": steps}.items():
         if value is not None:
             whole_number(name, value)
     if steps is not None:
         effort = replace(effort, steps=steps)
-    return effort if starts is None else replace(effort, starts=starts, afresh=0)
+    if starts is not None:
+        afresh = round(effort.afresh * starts / effort.starts)
+        effort = replace(effort, starts=starts, afresh=afresh)
+    return effort
