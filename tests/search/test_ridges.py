@@ -14,6 +14,7 @@ from wordsens.maps.attention.silence import alone, but_one, unit_rows
 from wordsens.randomness import Stream
 from wordsens.search.afresh import AWAY, around
 from wordsens.search.momentum import Course, Front, ascend
+from wordsens.search.ridges import follow_ridges
 from wordsens.search.sensitivity import summarise
 from wordsens.search.supremum import search
 
@@ -159,3 +160,15 @@ def test_large_problems_keep_to_no_cones(kind):
     _, view, sets, _ = drawn(60, 100, 1)
     u = kind(view.state, sets, directions(view, 2), view.radius)
     assert view.cones(view.tokens[:, :, None] + view.radius * u) is None
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_few_steps_are_enough(kept, monkeypatch):
+    """However few, so that exploring ends before all starts are given up that would be."""
+    _, view, _, _ = drawn(6, 5, 2)
+    if not kept:
+        monkeypatch.setattr(type(view), "cones", lambda self, v: None)
+    starts = directions(view, 20)
+    beside = view.neighbours(starts[:, :, :14])
+    for steps in range(1, 24):
+        assert follow_ridges(view, starts, beside, steps=steps).value.min() > 0
