@@ -61,7 +61,11 @@ class Activation:
         return "odd" if bool(((right + left).abs() <= 1e-9 * size).all()) else "general"
 
     def second_moment(self, variance: float) -> float:
-        """E ϕ²(√variance ρ), ρ ~ N(0, 1), by Gauss's rule on pieces of both sides of zero."""
+        """E ϕ²(√variance ρ), ρ ~ N(0, 1), by Gauss's rule on pieces of both sides of zero.
+
+        By NumPy alone, as every job that draws a deep map asks for it: to import SciPy's quadrature
+        takes 50 MB and longer than this.
+        """
         import numpy as np
         import torch
 

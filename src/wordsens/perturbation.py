@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 from wordsens.arguments import real_tensor
 from wordsens.deferred import torch
@@ -46,12 +45,14 @@ class Walls(ABC):
         """Points near Δ on sides that few random points are on."""
 
 
-class Cones(Protocol):
+class Cones(ABC):
     """Regions to which the climbs of some starts (T, P, S) keep."""
 
+    @abstractmethod
     def take(self, index: torch.Tensor) -> Cones:
         """Those of some of the starts, index (T, P, S')."""
 
+    @abstractmethod
     def back(self, v: torch.Tensor) -> tuple[torch.Tensor, Cones]:
         """Points near v (T, P, S, m, d) in them, or nearly; and they as the next step asks them."""
 

@@ -13,7 +13,7 @@ from wordsens.data.encoders import Encoder
 from wordsens.encoders import layer_search
 from wordsens.encoders.layer_search import climb, search_each
 from wordsens.encoders.view import EncoderView
-from wordsens.perturbation import OneTokenView
+from wordsens.maps.autograd import AutogradView
 from wordsens.randomness import Stream
 from wordsens.search.momentum import Course, Front, ascend
 
@@ -95,36 +95,18 @@ def test_one_start_climbs_all_the_way(encoder, monkeypatch) -> None:
     assert [course.steps for _, course in seen] == [7, 7]
 
 
-class Poles(OneTokenView):
-    """F has one maximum (⟨a, u⟩ + 3)² in some trials and two equal ones, ⟨a, u⟩², in the others."""
-
-    def __init__(self, shift: list[float]) -> None:
-        self.shift = torch.tensor(shift, dtype=torch.float64)[:, None, None]
-        self.tokens = torch.zeros(len(shift), 1, 1, 16, dtype=torch.float64)
-        self.norm = torch.ones(len(shift), 1, dtype=torch.float64)
-
-    def value_and_grad(self, v, sharpness=1.0):
-        along = v[..., 0, 0] / self.radius + self.shift
-        grad = torch.zeros_like(v)
-        grad[..., 0, 0] = 2 * along / self.radius
-        return along.square(), grad
-
-    def features(self, v):
-        raise NotImplementedError
-
-    def linear(self, v, u):
-        raise NotImplementedError
-
-
 def test_starts_that_have_met_settle_and_others_climb_on_whatever_is_beside_them() -> None:
-    shift = [3.0, 0.0, 3.0]
+    """F = ⟨e, Δ⟩² has a maximum at either pole; in two of three trials all starts are near one."""
     points = torch.randn(3, 1, 4, 1, 16, dtype=torch.float64, generator=torch.manual_seed(1))
-    together = climb(Poles(shift), points, 120)
-    highest = torch.tensor(shift, dtype=torch.float64) + 1
-    torch.testing.assert_close(together.value[:, 0].sqrt(), highest, rtol=1e-5, atol=0)
+    points[[0, 2], ..., 0] = points[[0, 2], ..., 0].abs() + 0.5
+    points[1, 0, :2, 0, 0], points[1, 0, 2:, 0, 0] = 1.0, -1.0
+    still = torch.zeros(3, 1, 16, dtype=torch.float64)
+    view = AutogradView(lambda X: X[..., 0, :1], still, torch.tensor([[0]]))
+    together = climb(view, points, 120)
+    torch.testing.assert_close(together.value.sqrt(), still.new_full((3, 1), 4), rtol=1e-5, atol=0)
     assert together.steps[:, 0].tolist() == [12 + 20, 120, 12 + 20]
     for trial in range(3):
-        alone = climb(Poles(shift[trial : trial + 1]), points[trial : trial + 1], 120)
+        alone = climb(view.trials([trial]), points[trial : trial + 1], 120)
         for name, x in vars(alone).items():
             torch.testing.assert_close(getattr(together, name)[trial : trial + 1], x, msg=name)
 

@@ -1,6 +1,7 @@
 """What only the lazy matrix promises: its law, its bases, and equality with a dense oracle."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -151,16 +152,20 @@ def test_the_law_test_catches_a_missing_conditioning_term():
     assert not law_is_right(there_and_back(lambda s: WithoutConditioning(3, 4, s)))
 
 
-def test_singular_values_have_the_dense_law():
+@pytest.mark.parametrize(("rows", "columns", "storable"), [(12, 9, None), (30, 30, True)])
+def test_singular_values_have_the_dense_law(rows, columns, storable):
+    """The largest, by power steps, on the way of which the square matrix is stored."""
+
     def largest(make, seed):
-        V = make(12, 9, [Stream(seed, "sv", trial=t) for t in range(500)])
-        v = torch.ones(500, 1, 9, dtype=torch.float64)
-        for _ in range(12):
+        V = make(rows, columns, [Stream(seed, "sv", trial=t) for t in range(500)])
+        v = torch.ones(500, 1, columns, dtype=torch.float64)
+        for _ in range(20):
             v = V.rmatvec(V.matvec(v))
             v = v / v.norm(dim=-1, keepdim=True)
         return V.matvec(v).norm(dim=-1).flatten().numpy()
 
-    lazy, dense = largest(LazyGaussian, 0), largest(DenseGaussian.draw, 1)
+    lazy = largest(partial(LazyGaussian, storable=storable), 0)
+    dense = largest(DenseGaussian.draw, 1)
     assert stats.ks_2samp(lazy, dense).pvalue > 1e-6
     assert stats.ttest_ind(lazy, dense).pvalue > 1e-6
 
@@ -187,15 +192,34 @@ def test_what_is_left_of_a_matrix_is_drawn_with_its_law():
         assert stats.ttest_ind(ours, theirs).pvalue > 1e-6
 
 
-def test_a_matrix_of_few_columns_is_stored_once_it_was_asked_much():
-    V = LazyGaussian(900, 20, [Stream(0, "few", trial=t) for t in range(2)])
+@pytest.mark.parametrize(("rows", "columns", "storable"), [(900, 20, None), (150, 150, True)])
+def test_a_matrix_is_stored_once_it_was_asked_much(rows, columns, storable):
+    """It goes on as the same matrix, from both sides, whatever companions it has."""
+    V = LazyGaussian(
+        rows, columns, [Stream(0, "few", trial=t) for t in range(2)], storable=storable
+    )
     g = torch.Generator().manual_seed(0)
-    asked = [torch.randn(2, 2, 20, generator=g, dtype=torch.float64) for _ in range(12)]
-    answers = [V.matvec(h) for h in asked]
-    assert V.bytes_held == 2 * 900 * 20 * 8
+    asked = [torch.randn(2, 2, columns, generator=g, dtype=torch.float64) for _ in range(80)]
+    answers = [V.matvec(h) for h in asked[:30]]
+    lazily = torch.randn(2, 1, rows, generator=g, dtype=torch.float64)
+    before = V.bytes_held
+    answers += [V.matvec(h) for h in asked[30:]]
+    assert V.bytes_held == 2 * rows * columns * 8
+    assert storable is None or before != V.bytes_held
     again = [V.take([1]).matvec(h[1:]) for h in asked]
     for first, later in zip(answers, again, strict=True):
         assert torch.allclose(first[1:], later, atol=1e-12)
+    back = V.rmatvec(lazily)
+    for h, answer in zip(asked, answers, strict=True):  # ⟨V h, g⟩ = ⟨h, Vᵀ g⟩
+        assert torch.allclose((answer * lazily).sum(-1), (h * back).sum(-1), atol=1e-9)
+
+
+def test_others_are_not_stored():
+    for storable, rows in ((None, 150), (False, 900)):
+        V = LazyGaussian(rows, 150, [Stream(0, "not")], storable=storable)
+        for i in range(140):
+            V.matvec(torch.eye(150, dtype=torch.float64)[None, i : i + 1])
+        assert V.bytes_held != rows * 150 * 8
 
 
 def test_memory_is_that_of_the_queries():

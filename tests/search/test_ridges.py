@@ -9,7 +9,7 @@ import torch
 
 from wordsens.maps import map_class, position_sets
 from wordsens.maps.attention import cones as keeping
-from wordsens.maps.attention.cones import Cones
+from wordsens.maps.attention.cones import ReLUCones
 from wordsens.maps.attention.silence import alone, but_one, unit_rows
 from wordsens.randomness import Stream
 from wordsens.search.afresh import AWAY, around
@@ -34,14 +34,28 @@ def directions(view, count=5):
     return torch.randn(T, P, count, m, d, generator=g, dtype=torch.float64)
 
 
+def visited(view, front, course, cones=None):
+    """The points v (T, P, S, m, d) at which a climb evaluates F."""
+    seen, step = [], view.value_and_grad
+
+    def watched(v, sharpness=1.0):
+        seen.append(v)
+        return step(v, sharpness)
+
+    view.value_and_grad = watched
+    ascend(view, front, course, cones=cones)
+    view.value_and_grad = step
+    return seen
+
+
 def test_the_way_back_is_the_projection_onto_the_cone(monkeypatch):
     """With many dual steps: feasible, λ ≥ 0, and λ_k ⟨a_k, v⟩ = 0 (Karush, Kuhn and Tucker)."""
     monkeypatch.setattr(keeping, "INNER", 20_000)
     _, view, sets, _ = drawn(12, 6, 2, sets=([0, 3], [5, 1]))
     v = view.tokens[:, :, None] + view.radius * directions(view)
-    cones = Cones.at(view.state, sets, v)
+    cones = ReLUCones.at(view.state, sets, v)
     back, held = cones.back(v)
-    rows, _ = unit_rows(view.state)
+    rows = unit_rows(view.state.token_columns())
     scores = (back @ rows[:, None, None].mT) * cones.silent
     assert scores.max() < 1e-6
     assert (held.push >= 0).all()
@@ -53,8 +67,8 @@ def test_the_way_back_is_the_projection_onto_the_cone(monkeypatch):
 def test_cones_leave_out_changed_words_and_the_loudest():
     _, view, sets, _ = drawn(12, 6, 2, sets=([0, 3], [5, 1]))
     v = view.tokens[:, :, None] + view.radius * directions(view)
-    cones = Cones.at(view.state, sets, v)
-    rows, _ = unit_rows(view.state)
+    cones = ReLUCones.at(view.state, sets, v)
+    rows = unit_rows(view.state.token_columns())
     scores = v @ rows[:, None, None].mT
     for p, words in enumerate(sets.tolist()):
         assert not cones.silent[:, p, ..., words].any()
@@ -73,20 +87,11 @@ def test_starts_keep_to_their_cones_while_they_explore():
     free = directions(view, 3)
     front = Front.of(torch.cat([free, u], 2))
     course = Course(60, (0.1,), 0.01, {20: 4}, kinds=[3, 8])
-    held = Cones.at(view.state, sets, view.tokens[:, :, None] + view.radius * u)
-    rows, _ = unit_rows(view.state)
+    held = ReLUCones.at(view.state, sets, view.tokens[:, :, None] + view.radius * u)
+    rows = unit_rows(view.state.token_columns())
     heard = []
     for cones in (held, None):
-        seen = []
-        step = view.value_and_grad
-
-        def watched(v, sharpness=1.0, step=step, seen=seen):
-            seen.append(v)
-            return step(v, sharpness)
-
-        view.value_and_grad = watched
-        ascend(view, front, course, cones=cones)
-        view.value_and_grad = step
+        seen = visited(view, front, course, cones)
         scores = (seen[-1] @ rows[:, None, None].mT)[..., 1:] / view.radius
         heard.append((scores > 0.03).double().sum(-1)[:, :, 3:].mean().item())
         assert seen[-1].shape[2] == 7  # three free ones and four that lead in their cones
@@ -96,13 +101,13 @@ def test_starts_keep_to_their_cones_while_they_explore():
 def test_starts_in_a_cone_depend_on_no_other():
     _, view, sets, _ = drawn(10, 8, 3)
     v = view.tokens[:, :, None] + view.radius * directions(view, 6)
-    cones = Cones.at(view.state, sets, v)
+    cones = ReLUCones.at(view.state, sets, v)
     back, held = cones.back(v)
     index = torch.tensor([4, 1]).expand(3, 1, 2)
     few, kept = cones.take(index).back(v[:, :, [4, 1]])
     torch.testing.assert_close(few, back[:, :, [4, 1]])
     torch.testing.assert_close(kept.push, held.push[:, :, [4, 1]])
-    alone_too = Cones.at(view.trials([1]).state, sets, v[1:2]).back(v[1:2])[0]
+    alone_too = ReLUCones.at(view.trials([1]).state, sets, v[1:2]).back(v[1:2])[0]
     torch.testing.assert_close(alone_too, back[1:2])
 
 
@@ -115,16 +120,7 @@ def test_steps_are_as_short_as_the_word():
     for near in (1e-3, 0.1):
         v = near * view.radius * side + 0.5 * near**2 * x  # on the sphere around x, in first order
         front = Front.of(v - x)
-        seen = []
-        step = view.value_and_grad
-
-        def watched(v, sharpness=1.0, step=step, seen=seen):
-            seen.append(v)
-            return step(v, sharpness)
-
-        view.value_and_grad = watched
-        ascend(view, front, Course(2, (0.05,), 0.05, {}, relative=True))
-        view.value_and_grad = step
+        seen = visited(view, front, Course(2, (0.05,), 0.05, {}, relative=True))
         turned.append(torch.cosine_similarity(seen[0], seen[1], dim=-1).item())
     assert min(turned) > 0.995
 

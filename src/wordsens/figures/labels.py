@@ -19,9 +19,7 @@ FAR = 2.0  # area that a point of such a gap weighs as much as
 SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
 
 
-def place(
-    panel: Axes, points: np.ndarray, texts: Sequence[str], obstacles: np.ndarray | None = None
-) -> None:
+def place(panel: Axes, points: np.ndarray, texts: Sequence[str], obstacles: np.ndarray) -> None:
     """Write ``texts`` beside points (N, 2), in data coordinates, once limits and sizes are final.
 
     ``obstacles`` (M, 2, 2) are further boxes to keep clear, by two opposite corners, such as error
@@ -30,9 +28,8 @@ def place(
     scale = panel.figure.dpi / 72
     at = panel.transData.transform(points) / scale  # in points
     boxes = [np.concatenate([point - MARKER, point + MARKER]) for point in at]
-    if obstacles is not None:
-        corners = panel.transData.transform(obstacles.reshape(-1, 2)).reshape(-1, 2, 2) / scale
-        boxes += [np.concatenate([c.min(0) - 0.5, c.max(0) + 0.5]) for c in corners]
+    corners = panel.transData.transform(obstacles.reshape(-1, 2)).reshape(-1, 2, 2) / scale
+    boxes += [np.concatenate([c.min(0) - 0.5, c.max(0) + 0.5]) for c in corners]
     for given, point, text in zip(points, at, texts, strict=True):
         size = np.array([WIDTH * len(text), HEIGHT]) * SIZE
         ways = list(product(GAPS, SIDES))

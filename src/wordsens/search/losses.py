@@ -49,8 +49,8 @@ class Question:
     def trials(self, index: list[int]) -> Question:
         """The same question about some of the trials."""
         streams = [self.streams[t] for t in index]
-        some = (self.view.trials(index), self.around.trials(index))
-        return Question(*some, self.goals, streams, self.schedule, self.effort)
+        view, around = self.view.trials(index), self.around.trials(index)
+        return replace(self, view=view, around=around, streams=streams)
 
 
 def search_losses(asked: Question, method: str = "spectral") -> Minima:

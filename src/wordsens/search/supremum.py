@@ -73,8 +73,7 @@ def search(
                 starts, names = starting_points(part, noise)
                 maximum = _power(part, starts, inner, effort)
                 if effort.afresh:
-                    further = _gone_on if part.kinked else _begun_afresh
-                    maximum = further(part, chosen, streams, maximum, effort)
+                    maximum = _gone_on(part, chosen, streams, maximum, effort)
         bound = part.bound()
         maxima.append(_rounded(maximum, bound))
         bounds.append(bound)
@@ -131,14 +130,23 @@ def _exactly(
     return replace(again, delta=delta, value=view.squared_change(delta))
 
 
-def _begun_afresh(
+def _gone_on(
     view: OneTokenView,
     sets: torch.Tensor,
     streams: Sequence[Stream],
     maximum: Maximum,
     effort: Effort,
 ) -> Maximum:
-    """The maximum, searched again from random starts where one start alone came to it."""
+    """The maximum after more starts (``afresh``).
+
+    On maps with kinks they come in rounds, each around the best point so far; elsewhere they are
+    random ones, where one start alone came to the maximum.
+    """
+    if view.kinked:
+        for part in _noise(view, sets, streams, "afresh", effort.afresh).chunk(ROUNDS, 2):
+            again = _power(view, around(maximum.delta / view.radius, part), part, effort)
+            maximum = maximum.or_better(replace(again, start=maximum.start))
+        return replace(maximum, finals=with_best(maximum))
     once = met_once(maximum)
     for p in once.any(0).nonzero()[:, 0].tolist():
         trials = once[:, p].nonzero()[:, 0].tolist()
@@ -149,20 +157,6 @@ def _begun_afresh(
         # random starts are the last ones of a search
         again = replace(again, start=torch.full_like(again.start, effort.starts - 1))
         maximum = maximum.improved(trials, slice(p, p + 1), again)
-    return replace(maximum, finals=with_best(maximum))
-
-
-def _gone_on(
-    view: OneTokenView,
-    sets: torch.Tensor,
-    streams: Sequence[Stream],
-    maximum: Maximum,
-    effort: Effort,
-) -> Maximum:
-    """The maximum after some rounds of searches, each from around the best point so far."""
-    for part in _noise(view, sets, streams, "afresh", effort.afresh).chunk(ROUNDS, 2):
-        again = _power(view, around(maximum.delta / view.radius, part), part, effort)
-        maximum = maximum.or_better(replace(again, start=maximum.start))
     return replace(maximum, finals=with_best(maximum))
 
 

@@ -26,7 +26,7 @@ class Asking:
         matrix = state.query.matrix
         if words > 1 or matrix is None or state.key.matrix is not None or matrix.shape[1] > 1:
             return None
-        return cls(state.keys @ matrix, state.own_form() / 2)
+        return cls(state.token_columns()[:, None], state.own_form() / 2)
 
     def to(self, dtype: torch.dtype) -> Asking:
         return Asking(self.rows.to(dtype), self.half.to(dtype))

@@ -20,15 +20,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wordsens.deferred import torch
-from wordsens.maps.attention.silence import unchanged, unit_rows
+from wordsens.maps.attention.silence import largest_square, unchanged, unit_rows
 from wordsens.maps.attention.state import AttentionState
+from wordsens.perturbation import Cones
 
 INNER = 3  # dual steps after a step
 MEMORY = 0.9  # share of λ with which they begin
 
 
 @dataclass(frozen=True)
-class Cones:
+class ReLUCones(Cones):
     """The cones that starts keep to: ``silent`` and λ (T, P, S, m, K) for K rows a_k of length one.
 
     rows (T, K, d), their Gram matrices (T, K, K) and about the largest eigenvalues of these (T,).
@@ -41,22 +42,20 @@ class Cones:
     push: torch.Tensor
 
     @classmethod
-    def at(cls, state: AttentionState, sets: torch.Tensor, v: torch.Tensor) -> Cones:
+    def at(cls, state: AttentionState, sets: torch.Tensor, v: torch.Tensor) -> ReLUCones:
         """Those of v (T, P, S, m, d): all words are silent but the loudest, where it is heard."""
-        rows, top = unit_rows(state)
+        rows = unit_rows(state.token_columns())
         silent = unchanged(state, sets).to(v.dtype).expand(*v.shape[:-1], -1)
         scores = (v @ rows[:, None, None].mT).masked_fill(silent == 0, -torch.inf)
         loudest, word = scores.max(-1, keepdim=True)
         silent = silent.scatter(-1, word, (loudest <= 0).to(v.dtype))
-        return cls(rows, rows @ rows.mT, top, silent, torch.zeros_like(silent))
+        return cls(rows, rows @ rows.mT, largest_square(rows), silent, torch.zeros_like(silent))
 
-    def take(self, index: torch.Tensor) -> Cones:
-        """Of some of the starts, index (T, P, S')."""
+    def take(self, index: torch.Tensor) -> ReLUCones:
         wide = index[..., None, None].expand(*index.shape, *self.silent.shape[3:])
         return replace(self, silent=self.silent.gather(2, wide), push=self.push.gather(2, wide))
 
-    def back(self, v: torch.Tensor) -> tuple[torch.Tensor, Cones]:
-        """v (T, P, S, m, d) nearly in the cones, and these with the λ that led there."""
+    def back(self, v: torch.Tensor) -> tuple[torch.Tensor, ReLUCones]:
         shape = v.shape[1:4]
         silent, push = self.silent.flatten(1, 3), MEMORY * self.push.flatten(1, 3)
         flat, top = v.flatten(1, 3), self.top[:, None, None]

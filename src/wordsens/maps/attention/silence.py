@@ -48,8 +48,8 @@ def but_one(
 def _reached(
     state: AttentionState, sets: torch.Tensor, u: torch.Tensor, radius: float, *, but_one: bool
 ) -> torch.Tensor:
-    rows, top = unit_rows(state)
-    top = top[:, None, None, None, None]
+    rows = unit_rows(state.token_columns())
+    top = largest_square(rows)[:, None, None, None, None]
     kept = unchanged(state, sets).to(u.dtype)
     centre = state.X[:, sets][:, :, None]
     rows = rows[:, None, None]
@@ -72,13 +72,9 @@ def _reached(
     return u
 
 
-def unit_rows(state: AttentionState) -> tuple[torch.Tensor, torch.Tensor]:
-    """a_k / ‖a_k‖ (T, H n, d), by which ⟨query(v), key(x_k)⟩ = ⟨a_k, v⟩; about their ‖·‖² (T,)."""
-    matrix = state.query.matrix
-    rows = (state.keys if matrix is None else state.keys @ matrix).flatten(1, 2)
-    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    rows = rows / length.clamp_min(torch.finfo(rows.dtype).tiny)
-    return rows, _largest_square(rows)
+def unit_rows(rows: torch.Tensor) -> torch.Tensor:
+    """Rows of length one, or zero."""
+    return torch.nn.functional.normalize(rows, dim=-1, eps=torch.finfo(rows.dtype).tiny)
 
 
 def unchanged(state: AttentionState, sets: torch.Tensor) -> torch.Tensor:
@@ -100,7 +96,7 @@ def _own_lack(state: AttentionState, v: torch.Tensor, margin: float) -> torch.Te
     return lack.reshape(v.shape)
 
 
-def _largest_square(rows: torch.Tensor) -> torch.Tensor:
+def largest_square(rows: torch.Tensor) -> torch.Tensor:
     """About ‖rows‖² (T,), by power steps from the mean."""
     x = torch.nn.functional.normalize(rows.mean(1) + rows[:, 0], dim=-1)
     size = rows.new_ones(len(rows))

@@ -94,6 +94,11 @@ class AttentionState:
         matrix = self.key.matrix
         return (self.queries if matrix is None else self.queries @ matrix).flatten(1, 2)
 
+    def token_columns(self) -> torch.Tensor:
+        """Mᵀ key(x_k) for the query projection M of every head, (T, H n, d)."""
+        matrix = self.query.matrix
+        return (self.keys if matrix is None else self.keys @ matrix).flatten(1, 2)
+
 
 def _turned(projection: Projection, dtype: torch.dtype) -> Projection:
     return projection if projection.matrix is None else Projection(projection.matrix.to(dtype))

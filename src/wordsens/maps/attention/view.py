@@ -19,7 +19,7 @@ from wordsens.deferred import torch
 from wordsens.kernels import attention
 from wordsens.maps.attention.asking import Asking
 from wordsens.maps.attention.bound import softmax_bound
-from wordsens.maps.attention.cones import Cones
+from wordsens.maps.attention.cones import ReLUCones
 from wordsens.maps.attention.directions import named_directions
 from wordsens.maps.attention.functionals import FixedFunctionals
 from wordsens.maps.attention.leave_out import in_dtype, leave_out
@@ -92,10 +92,10 @@ class AttentionView(OneTokenView):
             return None
         return ReLUWalls(self.state, self.constants, self.tokens, self.radius)
 
-    def cones(self, v: torch.Tensor) -> Cones | None:
+    def cones(self, v: torch.Tensor) -> ReLUCones | None:
         # in more dimensions few words are about to be heard at a maximum
         n, d = self.state.X.shape[1:]
-        return Cones.at(self.state, self.sets, v) if n * d < FEW else None
+        return ReLUCones.at(self.state, self.sets, v) if n * d < FEW else None
 
     def trials(self, index: list[int]) -> AttentionView:
         chosen = AttentionView(self.state.trials(index), self.sets)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from wordsens.deferred import torch
 from wordsens.kernels.constants import AttentionConstants
 from wordsens.kernels.products import product
+from wordsens.maps.attention.silence import unit_rows
 from wordsens.maps.attention.state import AttentionState
 from wordsens.perturbation import Walls
 
@@ -32,17 +33,13 @@ class ReLUWalls(Walls):
         self.heads, self.n = state.keys.shape[1:3]
         word = int(constants.sets[0, 0])
         self.own = torch.arange(self.heads, device=x.device) * self.n + word
-        query, key = state.query.matrix, state.key.matrix
-        own = (state.keys if query is None else state.keys @ query).flatten(1, 2)
-        others = (state.queries if key is None else state.queries @ key).flatten(1, 2)
         lonely = (constants.others[:, :, 0, 0, 0] == 0) & (constants.outside[0, 0, 0] > 0)
         lonely = lonely.flatten(1)  # (T, H n)
         some = lonely.any(0)
-        rows = torch.cat([own, others[:, some]], 1)
-        length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-        self.rows = rows / _positive(length)  # (T, K, d)
-        self.lonely = lonely[:, some].to(rows.dtype)[:, None]
-        self.form = state.own_form().flatten(1, 2).expand(len(rows), -1, -1)
+        rows = torch.cat([state.token_columns(), state.token_rows()[:, some]], 1)
+        self.rows = unit_rows(rows)  # (T, K, d)
+        self.lonely = lonely[:, some].to(x.dtype)[:, None]
+        self.form = state.own_form().flatten(1, 2).expand(len(x), -1, -1)
 
     def side(self, delta: torch.Tensor) -> torch.Tensor:
         distance, _ = self._distances(self.centre + delta[:, :, 0])
@@ -83,10 +80,6 @@ class ReLUWalls(Walls):
         """
         distance = product(v, self.rows)
         slope = product(v, self.form).unflatten(-1, (self.heads, -1))
-        size = _positive(torch.linalg.vector_norm(slope, dim=-1))
+        size = torch.linalg.vector_norm(slope, dim=-1).clamp_min(torch.finfo(slope.dtype).tiny)
         distance[..., self.own] = 0.5 * (slope * v[:, :, None]).sum(-1) / size
         return distance, slope / size[..., None]
-
-
-def _positive(length: torch.Tensor) -> torch.Tensor:
-    return length.clamp_min(torch.finfo(length.dtype).tiny)
