@@ -12,6 +12,7 @@ from wordsens.maps import position_sets
 from wordsens.randomness import Stream
 from wordsens.search.goals import LOSSES, Goal, Neighbourhood, evaluation, trade_off
 from wordsens.search.losses import Question, search_losses
+from wordsens.search.subgradients import follow
 
 MAKERS = {"rf": {}, "raf": {}, "relu_raf": {}, "qkv": {"heads": 2}}
 
@@ -214,6 +215,32 @@ def test_minima_at_jumps_are_found_along_walls():
         below += int((slid < left - 0.01 * scale).sum())
     assert below >= 4
     assert below > 3 * above
+
+
+def test_every_goal_slides_from_every_start(monkeypatch):
+    """And from quiet points beside some; each group is a goal's, and stays on its sides."""
+    from wordsens.search import losses
+
+    asked, seen = walled(3), []
+    walls = asked.view.walls()
+
+    def watched(problem, archive, start, steps, walls, group=1):
+        seen.append((start, steps, group))
+        return follow(problem, archive, start, steps, walls, group)
+
+    monkeypatch.setattr(losses, "follow", watched)
+    search_losses(asked)
+    start, steps, group = seen[0]
+    assert steps == asked.effort.slide
+    count = int(start.labels.max()) + 1  # starts
+    assert group == count + len(range(1, count, losses.QUIET))
+    assert start.delta.shape[1] == group * len(asked.goals)
+    by_goal = start.delta[0, :, 0].unflatten(0, (-1, group))
+    assert (by_goal == by_goal[:1]).all()
+    row_of_word = walls.side(start.delta[:, :group])[0, :, : walls.n]
+    empty = (row_of_word < 0).all(-1)
+    assert empty[count:].double().mean() > 0.5 > empty[:count].double().mean()
+    assert len(seen) > 1, "points beside the best ones follow"
 
 
 def test_how_many_candidates_go_at_once_changes_nothing(monkeypatch):

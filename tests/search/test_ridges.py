@@ -12,6 +12,7 @@ from wordsens.maps.attention import cones as keeping
 from wordsens.maps.attention.cones import ReLUCones
 from wordsens.maps.attention.silence import alone, but_one, unit_rows
 from wordsens.randomness import Stream
+from wordsens.search import supremum
 from wordsens.search.afresh import AWAY, around
 from wordsens.search.momentum import Course, Front, ascend
 from wordsens.search.ridges import follow_ridges
@@ -131,6 +132,24 @@ def test_rounds_begin_around_the_best_point():
     away = (around(best, noise) - best[:, :, None]).norm(dim=-1)
     want = torch.tensor([*AWAY, *AWAY, AWAY[0]]).double()[:, None].expand(2, 1, -1, 1)
     torch.testing.assert_close(away, want)
+
+
+def test_every_round_begins_around_the_best_so_far(monkeypatch):
+    n, d = 5, 8
+    cls, view, sets, streams = drawn(n, d, 6, key="rounds")
+    bests = []
+
+    def watched(best, noise):
+        bests.append(best)
+        return around(best, noise)
+
+    monkeypatch.setattr(supremum, "around", watched)
+    found = search(cls, view, sets, streams, replace(cls.effort_for(n, d), starts=12), n).maximum
+    value = torch.stack([view.squared_change(view.radius * best) for best in bests])
+    assert len(value) == 4
+    assert (value.diff(dim=0) >= 0).all()
+    assert (found.value >= value[-1]).all()
+    assert (value[-1] > 1.001 * value[0]).any()
 
 
 def test_rounds_find_more_and_trials_do_not_notice_each_other():

@@ -16,7 +16,7 @@ from wordsens.search.auditing import longer
 from wordsens.search.maximum import Maximum, leaders_by_kind
 from wordsens.search.power import climb
 from wordsens.search.ridges import follow_ridges
-from wordsens.search.sensitivity import summarise
+from wordsens.search.sensitivity import chosen_effort, summarise
 from wordsens.search.supremum import search, starting_points
 
 
@@ -87,6 +87,14 @@ def lonely(finals):
     finals = torch.tensor(finals, dtype=torch.float64)[None, None]
     one = torch.zeros(1, 1, dtype=torch.long)
     return Maximum(finals.amax(-1), torch.zeros(1, 1, 1, 2), one, one, finals)
+
+
+@pytest.mark.parametrize(("name", "n", "d"), [("raf", 10, 96), ("relu_raf", 20, 9), ("rf", 5, 8)])
+def test_starts_asked_for_bring_fresh_ones_in_proportion(name, n, d):
+    effort = map_class(name).effort_for(n, d)
+    assert chosen_effort(effort, effort.starts) == effort
+    twice = chosen_effort(effort, 2 * effort.starts)
+    assert (twice.starts, twice.afresh) == (2 * effort.starts, 2 * effort.afresh)
 
 
 def test_where_one_start_alone_came_to_the_best():

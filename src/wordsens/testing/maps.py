@@ -136,7 +136,9 @@ class MapConformance:
         streams = [Stream(0, "batch", trial=t) for t in range(trials)]
         sets = torch.tensor([[2], [4]])
         v = torch.randn(trials, 2, 3, 1, d, generator=torch.Generator().manual_seed(0)).double()
-        value, grad = self.cls.draw_view(X, sets, streams, self.chosen).value_and_grad(v)
+        view = self.cls.draw_view(X, sets, streams, self.chosen)
+        value, grad = view.value_and_grad(v)
+        assert torch.allclose(view.value(v), value, rtol=1e-10)
         for t in range(trials):
             own = slice(t, t + 1)
             one = self.cls.draw_view(X[own], sets, streams[own], self.chosen)
