@@ -36,7 +36,8 @@ class LossEffort:
     Every one of ``rounds`` polishes the best point of each goal and ``beside`` points near it.
     ``settle`` rounds of subgradient steps follow, for maps with kinks.  At the evaluations
     ``halve`` of exploring the better half of each loss's starts goes on.  ``slide`` steps explore
-    along walls, where a view has any.
+    along walls, where a view has any.  With ``apart`` losses with a penalty explore from starts of
+    their own, however many others there are.
     """
 
     starts: int
@@ -47,6 +48,7 @@ class LossEffort:
     settle: int = 0
     halve: tuple[int, ...] = ()
     slide: int = 0
+    apart: bool = False
 
 
 WORDS = ("D", "d")  # what a configuration calls a width n·d and a head_dim d

@@ -77,9 +77,18 @@ class DeepRandomFeatures(FeatureMap):
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
+        # many hills, which differ from loss to loss; narrow layers also have kinks that stop a step
         small = 5_000 // (n * d)
-        starts, rounds = max(3, min(16, small)), 2 if small else 1
-        return LossEffort(starts, explore=30, polish=40, rounds=rounds, beside=min(4, small))
+        return LossEffort(
+            starts=max(8, min(24, 2 * small)),
+            explore=30,
+            polish=40,
+            rounds=2 if small else 1,
+            beside=min(1, small),
+            settle=min(1, small // 2),
+            halve=(6, 12, 18),
+            apart=True,
+        )
 
     @classmethod
     def published_descent(cls, n: int) -> tuple[float, int]:
@@ -330,3 +339,9 @@ class RandomFeatures(DeepRandomFeatures):
     @classmethod
     def _layer_names(cls, weights: Mapping[str, Any]) -> list[str]:
         return list(cls.weight_names)
+
+    @classmethod
+    def loss_effort_for(cls, n: int, d: int) -> LossEffort:
+        small = 5_000 // (n * d)
+        starts, rounds = max(3, min(16, small)), 2 if small else 1
+        return LossEffort(starts, explore=30, polish=40, rounds=rounds, beside=min(4, small))

@@ -110,7 +110,7 @@ def _searched(asked: Question, method: str) -> Archive:
             published(problem, archive.kept, asked.schedule, archive)
         archive.steps += asked.schedule[1]
     bases = list(dict.fromkeys(Goal(goal.loss) for goal in goals))
-    if len(goals) < TOGETHER:  # few bases lead to few points of small γ
+    if effort.apart or len(goals) < TOGETHER:  # few bases lead to few points of small γ
         bases += [goal for goal in goals if goal.penalty]
     count = directions.shape[2]
     explored = [goal for goal in bases for _ in range(count)]
