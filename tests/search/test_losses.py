@@ -10,7 +10,7 @@ from wordsens.errors import UserError
 from wordsens.glm import fit
 from wordsens.maps import position_sets
 from wordsens.randomness import Stream
-from wordsens.search.goals import LOSSES, Goal, Neighbourhood, evaluation, trade_off
+from wordsens.search.goals import LOSSES, Goal, Neighbourhood, Problem, evaluation, trade_off
 from wordsens.search.losses import Question, search_losses
 from wordsens.search.subgradients import follow
 
@@ -252,3 +252,34 @@ def test_how_many_candidates_go_at_once_changes_nothing(monkeypatch):
         monkeypatch.setattr(descent, "NUMBERS", numbers)
         found.append(search_losses(asked).value)
     assert torch.allclose(*found, rtol=1e-6, atol=1e-7)
+
+
+def deep_trial(seed, n=40, d=32, N=60):
+    """A model on two given layers, and the new sample."""
+    g = torch.Generator().manual_seed(seed)
+    X = torch.randn(N + 1, n, d, generator=g, dtype=torch.float64)
+    X = X / X.norm(dim=-1, keepdim=True) * d**0.5
+    Y = torch.where(torch.rand(N + 1, generator=g) < 0.5, -1.0, 1.0).double()
+    k = n * d
+    draw = {f"V{i}": torch.randn(k, k, generator=g, dtype=torch.float64) for i in (1, 2)}
+    weights = {name: V * (2 / k) ** 0.5 for name, V in draw.items()}
+    map = wordsens.build_map("drf", n=n, d=d, weights=weights)
+    return fit(map, X[1:], Y[1:]), X[0], Y[0].item()
+
+
+@pytest.mark.parametrize("seed", [9, 12, 13, 17])
+def test_change_of_deep_features_is_not_above_the_published(seed):
+    """Δ = 0 is stationary: its descent goes from a point beside it, once up and once down."""
+    model, x, y = deep_trial(seed)
+    ours, view, around = search(model, x, y, [Goal("change")])
+    problem = Problem(view, around)
+    terms = problem.terms([Goal("change")] * 2)
+    _, pull = problem.functionals(torch.zeros(1, 2, 1, 32, dtype=torch.float64))
+    delta = 1e-3 * pull(terms.a) * torch.tensor([1.0, -1.0])[:, None, None]
+    rate, steps = model.map.published_descent(len(x))
+    for _ in range(steps):
+        q, pull = problem.functionals(delta)
+        delta = problem.ball(delta - rate * pull(problem.value(q, terms)[1]))
+    theirs = problem.value(problem.functionals(delta)[0], terms)[0]
+    assert theirs.max() < -0.05
+    assert ours.value.item() <= theirs.min().item() * (1 - 1e-3)

@@ -26,6 +26,8 @@ from wordsens.randomness import Stream
 ROWS = 4096  # rows of a matrix drawn at once
 QUERIED = 500_000_000  # neurons × steps beyond which a search makes fewer steps, to bound memory
 STORED = 4096  # neurons of a layer up to which a matrix may be stored
+NARROW = 500  # n·d up to which losses are searched hardest
+HALVED = (6, 12, 18)  # evaluations of 30 after which the better half of a loss's starts goes on
 
 
 class DeepRandomFeatures(FeatureMap):
@@ -77,18 +79,12 @@ class DeepRandomFeatures(FeatureMap):
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
-        # many hills, which differ from loss to loss; narrow layers also have kinks that stop a step
+        # each loss has hills of its own, the more of them and the sharper the narrower the layers
+        if n * d <= NARROW:
+            return LossEffort(64, 30, 40, 3, beside=4, settle=2, halve=HALVED, apart=True)
         small = 5_000 // (n * d)
-        return LossEffort(
-            starts=max(8, min(24, 2 * small)),
-            explore=30,
-            polish=40,
-            rounds=2 if small else 1,
-            beside=min(1, small),
-            settle=min(1, small // 2),
-            halve=(6, 12, 18),
-            apart=True,
-        )
+        rounds, beside, settle = (2, 1, min(1, small // 2)) if small else (1, 0, 0)
+        return LossEffort(8, 30, 40, rounds, beside, settle, halve=HALVED, apart=True)
 
     @classmethod
     def published_descent(cls, n: int) -> tuple[float, int]:

@@ -100,6 +100,9 @@ def _searched(asked: Question, method: str) -> Archive:
     effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
     walls = view.walls() if effort.slide else None
     directions, names = _starts(view, asked.streams, effort.starts)
+    if effort.apart:
+        ways = _ways_out(problem)
+        directions, names = torch.cat([directions, ways], 2), [*names, *["steepest"] * 2]
     archive = Archive(problem, problem.terms(goals), names)
     # shares of the enclosing work, by the most evaluations of each
     most = effort.explore + effort.rounds * effort.polish + effort.settle * SETTLING
@@ -206,6 +209,18 @@ def _pursued(goal: Goal) -> Goal:
         return goal
     margin = min(0.03, 0.2 * goal.limit)
     return Goal(goal.loss, penalty=3 / max(margin, 1e-3), slack=goal.limit - margin)
+
+
+def _ways_out(problem: Problem) -> torch.Tensor:
+    """The steepest ways from Δ = 0 for the re-trained output, up and down: (T, 1, 2, m, d).
+
+    Loss "change" is stationary at Δ = 0, where rounding decides which of both the published
+    descent takes.
+    """
+    terms = problem.terms([Goal("change")])
+    _, pull = problem.functionals(torch.zeros_like(problem.centre[:, 0]))
+    way = problem.view.radius * normalize(pull(terms.a), dim=-1)
+    return torch.stack([way, -way], 2)
 
 
 def _starts(
