@@ -82,9 +82,9 @@ class DeepRandomFeatures(FeatureMap):
         # each loss has hills of its own, the more of them and the sharper the narrower the layers
         if n * d <= NARROW:
             return LossEffort(64, 30, 40, 3, beside=4, settle=2, halve=HALVED, apart=True)
-        small = 5_000 // (n * d)
-        rounds, beside, settle = (2, 1, min(1, small // 2)) if small else (1, 0, 0)
-        return LossEffort(8, 30, 40, rounds, beside, settle, halve=HALVED, apart=True)
+        small = min(2, 5_000 // (n * d))
+        rounds, few = max(1, small), min(1, small)
+        return LossEffort(8, 30, 40, rounds, beside=few, settle=few, halve=HALVED, apart=True)
 
     @classmethod
     def published_descent(cls, n: int) -> tuple[float, int]:
