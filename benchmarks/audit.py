@@ -44,7 +44,7 @@ DEEP = 1300  # largest n·d for deep features, which have a matrix n·d × n·d 
 EMBEDDED = ((10, 384), (50, 96), (100, 192), (250, 96))  # sizes of word embeddings
 ON_TEXTS = ("raf", "relu_raf")
 LAYERS = [1, 3, 6]
-FIGURE: dict[str, Any] = {"starts": 4, "steps": 120}  # the effort of the default figure of layers
+FIGURE: dict[str, Any] = {"starts": 4, "steps": 60}  # the effort of the default figure of layers
 TRAINED = ("raf", "qkv", "relu_raf", "rf", "drf, L = 2")  # maps whose losses are searched
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import wordsens
 from tests.encoders.test_layered import IDS, sharp
 from wordsens.data.encoders import Encoder
 from wordsens.encoders import layer_search
-from wordsens.encoders.layer_search import climb, search_each
+from wordsens.encoders.layer_search import Rung, climb, ladder, search_each
+from wordsens.encoders.layer_starts import Beginnings
 from wordsens.encoders.view import EncoderView
 from wordsens.maps.autograd import AutogradView
 from wordsens.randomness import Stream
@@ -41,88 +43,158 @@ def test_a_direction_to_a_word_ends_at_the_word(encoder, perturb: str) -> None:
 
 
 def recorded(encoder: Encoder, monkeypatch, layers: list[int], **effort: int):
-    """The directions from which each layer's search begins, its course, and the names."""
-    seen: list[tuple[torch.Tensor, Course]] = []
+    """Every climb, as its layer, the directions from which it begins and its course; the names."""
+    seen: list[tuple[int, torch.Tensor, Course]] = []
 
     def watched(view: EncoderView, front: Front, course: Course) -> Front:
-        seen.append((front.u, course))
+        seen.append((view.targets[0].item(), front.u, course))
         return ascend(view, front, course)
 
     monkeypatch.setattr(layer_search, "ascend", watched)
     sets = torch.tensor([[1], [3]])
     view = EncoderView(sharp(encoder), IDS, sets, layers)
     streams = [Stream(0, "search", trial=trial) for trial in range(len(IDS))]
-    _, names = search_each(view, layers, sets, streams, **effort)
-    return view, seen, names
+    found, names = search_each(view, layers, sets, streams, **effort)
+    return view, seen, found, names
 
 
-def test_deep_layers_start_at_the_words_that_move_them_most(encoder, monkeypatch) -> None:
-    view, seen, names = recorded(encoder, monkeypatch, [1, 3], starts=3, steps=1)
-    assert names[0] == ["queries", "random", "random"]
-    assert names[1] == ["word"] * 3
-    here = view.select(slice(1, None, 2))
+@pytest.mark.parametrize(
+    ("layers", "rungs"),
+    [
+        ([6], [1, 2, 3, 6]),
+        ([1, 3, 6], [1, 2, 3, 6]),
+        ([1], [1]),
+        ([0, 5], [0, 1, 2, 3, 5]),
+        ([12, 7], [1, 2, 3, 4, 6, 7, 12]),
+    ],
+)
+def test_a_ladder_halves_the_depth_down_to_the_first_block(layers, rungs) -> None:
+    assert ladder(layers) == rungs
+
+
+def places(view: EncoderView, words: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    """Which directions u (T, P, S, 1, d) point to one of the words (T, P, C, 1)."""
+    toward = torch.nn.functional.normalize(view.towards(words), dim=-1)
+    return ((u[:, :, :, None] - toward[:, :, None]).abs().amax((-1, -2)) < 1e-9).any(-1)
+
+
+def test_a_rung_begins_with_the_best_from_below_and_with_words(encoder, monkeypatch) -> None:
+    monkeypatch.setattr(layer_search, "MET", 2.0)  # nothing ever meets
+    view, seen, _, names = recorded(encoder, monkeypatch, [3], starts=4, steps=6)
+    (below, *_), (_, first, _), (second, then, _), (third, last, _) = seen
+    assert (below, second, third) == (1, 2, 3)
+    assert (first.shape[2], then.shape[2], last.shape[2]) == (8, 5, 2)
+    assert names == ["queries", "singular", *["random"] * 6, "word"]
+    assert [c.steps for _, _, c in seen] == [8, 3, 3, 6]
     every = torch.arange(44).expand(2, 2, -1)[..., None]
-    toward = torch.nn.functional.normalize(here.towards(every), dim=-1)
-    _, chosen = (u for u, _ in seen if u.shape[2] == 3)  # of both layers, all starts
-    same = (chosen[:, :, :, None] - toward[:, :, None]).abs().amax((-1, -2)) < 1e-9
-    assert same.any(-1).all(), "every start points to a word"
-    assert (same.sum(2) <= 1).all(), "no word twice"
-    moved = here.tokens[:, :, None] + here.radius * toward
-    value, _ = here.value_and_grad(moved)
-    started, _ = here.value_and_grad(here.tokens[:, :, None] + here.radius * chosen)
-    # 12 of 44 words are looked at, and the best three of them taken.
-    assert (started.mean(-1) > value.mean(-1)).all()
+    assert places(view, every, then)[:, :, 2:].all(), "new starts point to words"
+    # The two from below are the best that the first block's starts visited.
+    here = view.at_layer(1)
+    scouts = ascend(here, Front.of(seen[0][1]), seen[0][2])
+    reached = ascend(here, scouts, seen[1][2])
+    best = reached.take(reached.value.topk(2).indices.sort().values)
+    torch.testing.assert_close(then[:, :, :2], best.u)
 
 
-def test_the_best_of_the_scouts_goes_on_alone(encoder, monkeypatch) -> None:
-    view, seen, _ = recorded(encoder, monkeypatch, [3], starts=4, steps=50)
-    (first, scouting), (then, onward) = seen
-    assert (scouting.steps, onward.steps) == (5, 45)
-    assert (first.shape[2], then.shape[2]) == (4, 1)
-    reached = ascend(view, Front.of(first), scouting)
-    assert torch.equal(then[:, :, 0], reached.maximum(view.radius).delta / view.radius)
-
-
-def test_two_of_a_shallow_layer_go_on_until_half_of_the_way(encoder, monkeypatch) -> None:
-    _, seen, _ = recorded(encoder, monkeypatch, [1], starts=4, steps=50)
-    _, (then, onward) = seen
-    assert then.shape[2] == 2
-    assert onward.keep == {22: 1}
+@pytest.mark.parametrize("starts", [1, 4])
+def test_new_starts_are_the_words_that_move_a_layer_most(encoder, starts: int) -> None:
+    sets = torch.tensor([[1], [3]])
+    view = EncoderView(sharp(encoder), IDS, sets, [3])
+    streams = [Stream(0, "search", trial=trial) for trial in range(len(IDS))]
+    begin = Beginnings.of(view, sets, streams, starts, deep=True)
+    every = torch.arange(44).expand(2, 2, -1)[..., None]
+    assert begin.toward.shape[2] == (4 if starts == 1 else 18)
+    # All but the word that stands there already.
+    assert ((~places(view, every, begin.toward)).sum(-1) <= 1).all()
+    value, _ = view.value_and_grad(view.tokens[:, :, None] + view.radius * begin.toward)
+    count = min(3, starts)
+    chosen = begin.at(3, count).u
+    started, _ = view.value_and_grad(view.tokens[:, :, None] + view.radius * chosen)
+    torch.testing.assert_close(started.sort().values, value.sort().values[..., -count:])
 
 
 def test_one_start_climbs_all_the_way(encoder, monkeypatch) -> None:
-    _, seen, _ = recorded(encoder, monkeypatch, [1, 3], starts=1, steps=7)
-    assert [course.steps for _, course in seen] == [7, 7]
+    _, seen, _, _ = recorded(encoder, monkeypatch, [1, 3], starts=1, steps=7)
+    assert [(layer, course.steps) for layer, _, course in seen] == [(1, 7), (3, 7)]
 
 
-def test_starts_that_have_met_settle_and_others_climb_on_whatever_is_beside_them() -> None:
+def two_poles() -> tuple[AutogradView, torch.Tensor]:
     """F = ⟨e, Δ⟩² has a maximum at either pole; in two of three trials all starts are near one."""
     points = torch.randn(3, 1, 4, 1, 16, dtype=torch.float64, generator=torch.manual_seed(1))
     points[[0, 2], ..., 0] = points[[0, 2], ..., 0].abs() + 0.5
     points[1, 0, :2, 0, 0], points[1, 0, 2:, 0, 0] = 1.0, -1.0
     still = torch.zeros(3, 1, 16, dtype=torch.float64)
-    view = AutogradView(lambda X: X[..., 0, :1], still, torch.tensor([[0]]))
-    together = climb(view, points, 120)
-    torch.testing.assert_close(together.value.sqrt(), still.new_full((3, 1), 4), rtol=1e-5, atol=0)
-    assert together.steps[:, 0].tolist() == [12 + 20, 120, 12 + 20]
+    return AutogradView(lambda X: X[..., 0, :1], still, torch.tensor([[0]])), points
+
+
+def climbed(view: AutogradView, points: torch.Tensor) -> Rung:
+    course = Course(100, (0.1,), 0.005, {}, 0.7, memory_at_end=0.9)
+    simple = torch.ones(points.shape[:2], dtype=torch.bool)
+    return climb(view, Front.of(points), [points.shape[2]], simple, course)
+
+
+def test_starts_that_have_met_settle_and_others_climb_on_whatever_is_beside_them() -> None:
+    view, points = two_poles()
+    together = climbed(view, points)
+    assert together.met[:, 0].tolist() == [True, False, True]
+    found = together.maximum(view.radius)
+    torch.testing.assert_close(
+        found.value.sqrt(), torch.full_like(found.value, 4), rtol=1e-5, atol=0
+    )
+    assert found.steps[:, 0].tolist() == [8 + 20, 8 + 100, 8 + 20]
     for trial in range(3):
-        alone = climb(view.trials([trial]), points[trial : trial + 1], 120)
+        alone = climbed(view.trials([trial]), points[trial : trial + 1]).maximum(view.radius)
         for name, x in vars(alone).items():
-            torch.testing.assert_close(getattr(together, name)[trial : trial + 1], x, msg=name)
+            torch.testing.assert_close(getattr(found, name)[trial : trial + 1], x, msg=name)
+
+
+def test_starts_at_different_places_go_on() -> None:
+    """Of two poles one is found by the better starts; the best of either goes on."""
+    view, points = two_poles()
+    rung = climbed(view, points)
+    onward = rung.going_on(2).u[1, 0, :, 0, 0]
+    assert sorted(onward.sign().tolist()) == [-1, 1]
+    best = rung.front.value[1, 0].argmax()
+    assert torch.equal(rung.going_on(1).u[1, 0, 0], rung.front.u[1, 0, best])
+
+
+def test_half_of_those_that_go_on_are_of_either_kind() -> None:
+    u = torch.eye(6, dtype=torch.float64)[None, None, :, None]
+    value = torch.tensor([[[6.0, 5, 4, 3, 2, 1]]], dtype=torch.float64)
+    front = replace(Front.of(u), value=value)
+    rung = Rung(front, (3, 3), torch.zeros(1, 1, dtype=torch.bool), value[..., :2])
+    assert rung.going_on(4).start.tolist() == [[[0, 1, 3, 4]]]
+    assert rung.going_on(1).start.tolist() == [[[0]]]
+
+
+def test_where_all_had_met_one_goes_on_and_others_come_anew(encoder, monkeypatch) -> None:
+    monkeypatch.setattr(layer_search, "MET", -1.0)
+    monkeypatch.setattr(layer_search, "AGREED", 1.0)  # everything has met
+    view, seen, _, _ = recorded(encoder, monkeypatch, [3], starts=4, steps=50)
+    # Eight steps of all starts, and 20 of the best, on every rung.
+    assert [course.steps for _, _, course in seen] == [8, 20] * 3
+    assert [u.shape[2] for _, u, _ in seen] == [8, 1, 5, 1, 2, 1]
+    every = torch.arange(44).expand(2, 2, -1)[..., None]
+    assert places(view, every, seen[2][1])[:, :, 1:].all()
+    assert not places(view, every, seen[2][1])[:, :, :1].any()
 
 
 def test_one_start_of_the_first_layer_is_what_attracts(encoder, monkeypatch) -> None:
-    _, _, names = recorded(encoder, monkeypatch, [1, 2], starts=1, steps=1)
-    assert names == [["queries"], ["word"]]
+    _, _, found, names = recorded(encoder, monkeypatch, [1, 2], starts=1, steps=1)
+    assert names == ["queries", "word"]
+    assert found.start.reshape(2, 2, 2).unique(dim=1).tolist() == [[[0, 1]], [[0, 1]]]
 
 
 def test_spread_tells_of_two_starts(encoder) -> None:
     found = wordsens.layer_sensitivity(sharp(encoder), IDS[0, 1:-1], starts=2, steps=3, layers=[3])
     assert found.spread[0] > 0
-    assert found.start == ["word"]
 
 
-def test_a_layers_own_search_knows_nothing_of_the_others(encoder, monkeypatch) -> None:
-    _, alone, _ = recorded(encoder, monkeypatch, [3], starts=2, steps=2)
-    _, both, _ = recorded(encoder, monkeypatch, [1, 3], starts=2, steps=2)
-    assert torch.equal(alone[0][0], [u for u, _ in both if u.shape[2] == 2][-1])
+def test_a_layers_search_knows_nothing_of_layers_off_its_ladder(encoder, monkeypatch) -> None:
+    _, alone, _, _ = recorded(encoder, monkeypatch, [2], starts=2, steps=4)
+    _, both, _, _ = recorded(encoder, monkeypatch, [2, 3], starts=2, steps=4)
+    for (_, u, _), (_, same, _) in zip(
+        alone, [x for x in both if x[0] < 3 and x[1].shape[2] != 0], strict=True
+    ):
+        width = min(u.shape[2], same.shape[2])
+        assert torch.equal(u[:, :, :width], same[:, :, :width])

@@ -31,8 +31,8 @@ class LayerSensitivity(Tidy):
     position  the (first) changed word where it was found, (T, K)
     start     the start that led there, [T][K]
     steps     the steps that it took, (T, K)
-    spread    (max − min)/max of ‖·‖ over the starts of the layer's own search there, after the
-              first steps, behind which the best start goes on alone, (T, K)
+    spread    (max − min)/max of ‖·‖ over the starts of the layer's own search there, at the end of
+              their climb, or where they met, (T, K)
     norm      ‖H_l(X)‖, (T, K)
     delta     the Δ, (T, K, m, d)
     by_position   sup of every set of positions, (T, P, K)
@@ -84,7 +84,7 @@ def layer_sensitivity(
     special_tokens: bool = True,
     seed: int = 0,
     starts: int = 4,
-    steps: int = 120,
+    steps: int = 60,
     device: str = "cpu",
 ) -> LayerSensitivity:
     """The supremum (4) of every layer H_l of an encoder or a decoder, searched by its gradient.
@@ -93,11 +93,11 @@ def layer_sensitivity(
     of transformers with its ``tokenizer``.  X is what the first block receives and the word moves
     there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as equation (4) has it; with ``perturb="word_vector"`` it moves
     before positions are added and normalised away, in the static word vector that ``inputs_embeds``
-    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, for every layer and position of its
-    own: from attracting directions and random ones in the first layer, and towards other words of
-    the vocabulary in the deeper ones.  After a tenth of the ``steps``, twelve at most, the best of
-    the ``starts`` goes on alone (of twelve starts the best two, and so on), and for a short while
-    where all of them came to one place.  What is found for one layer is tried on all others.
+    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, for every position of its own.  That
+    of layer l begins with what moved layer ⌈l/2⌉ far, and with other words of the vocabulary; that
+    of the first block with attracting directions and random ones.  Where all starts of a layer and
+    of those below come to one place, few ``steps`` settle the maximum.  One start (``starts=1``)
+    climbs in every layer alone.  What is found for one layer is tried on all others.
 
     ``text`` is a text, the token ids (n,) of one, or of T texts of one length (T, n), without
     special tokens; these are put around it unless ``special_tokens`` is False, and ``positions``
@@ -169,10 +169,7 @@ def search_layers(
         layers=torch.tensor(layers),
         sup=sup.cpu(),
         position=sets[best.cpu(), 0],
-        start=[
-            [names[k][i] for k, i in zip(*pair, strict=True)]
-            for pair in zip(at.tolist(), start[trial, group].tolist(), strict=True)
-        ],
+        start=[[names[i] for i in row] for row in start[trial, group].tolist()],
         steps=found.steps[trial, group].cpu(),
         spread=spreads[trial, best * K + own.to(group.device)].cpu(),
         norm=view.norms[layers].T.cpu(),

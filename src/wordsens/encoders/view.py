@@ -61,6 +61,13 @@ class EncoderView(OneTokenView):
         chosen.norm = self.norm[:, positions]
         return chosen
 
+    def at_layer(self, layer: int) -> EncoderView:
+        """The same positions, every one of them in ``layer``."""
+        chosen = copy.copy(self)
+        chosen.targets = torch.full_like(self.targets, layer)
+        chosen.norm = self.norms[chosen.targets].T
+        return chosen
+
     def trials(self, index: list[int]) -> EncoderView:
         chosen = copy.copy(self)
         chosen.token_ids, chosen.embedded = self.token_ids[index], self.embedded[index]

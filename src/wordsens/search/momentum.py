@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -88,6 +88,35 @@ class Front:
 
     def take(self, index: torch.Tensor) -> Front:
         return Front(*(at(x, index) for x in vars(self).values()))
+
+    def first(self, count: int) -> Front:
+        return Front(*(x[:, :, :count] for x in vars(self).values()))
+
+    def beside(self, other: Front) -> Front:
+        """This one's starts, and behind them those of another."""
+        return Front(
+            *(
+                torch.cat(pair, 2)
+                for pair in zip(vars(self).values(), vars(other).values(), strict=True)
+            )
+        )
+
+    def where(self, chosen: torch.Tensor, other: Front) -> Front:
+        """This one's starts where ``chosen`` (T, P), elsewhere ``other``'s, which are as many."""
+
+        def either(mine: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+            wide = chosen.reshape(*chosen.shape, *[1] * (mine.ndim - 2))
+            return torch.where(wide, mine, theirs)
+
+        return Front(*map(either, vars(self).values(), vars(other).values()))
+
+    def repeated(self, count: int) -> Front:
+        """The one start, so many times."""
+        return Front(*(x.expand(*x.shape[:2], count, *x.shape[3:]) for x in vars(self).values()))
+
+    def unvalued(self) -> Front:
+        """The same starts in another view, where nothing is evaluated yet."""
+        return replace(self, value=torch.full_like(self.value, -torch.inf))
 
     def maximum(self, radius: float) -> Maximum:
         best = self.value.argmax(-1, keepdim=True)
