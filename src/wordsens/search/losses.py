@@ -100,6 +100,9 @@ def _searched(asked: Question, method: str) -> Archive:
     effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
     walls = view.walls() if effort.slide else None
     directions, names = _starts(view, asked.streams, effort.starts)
+    ways = _ways_out(problem)
+    if effort.apart:
+        directions, names = torch.cat([directions, ways], 2), [*names, *["steepest"] * 2]
     archive = Archive(problem, problem.terms(goals), names)
     # shares of the enclosing work, by the most evaluations of each
     most = effort.explore + effort.rounds * effort.polish + effort.settle * SETTLING
@@ -134,7 +137,7 @@ def _searched(asked: Question, method: str) -> Archive:
         delta, labels = torch.cat([best, *near], 1), label.repeat(1, 1 + len(near))
         idle = _idle(goals, best).repeat(1, 1 + len(near))
         if turn == 0:
-            alone, zero = _out_of_zero(problem, goals)
+            alone, zero = _from_zero(goals, ways)
             delta, pursued = torch.cat([delta, zero], 1), [*pursued, *alone]
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
@@ -207,19 +210,28 @@ def _pursued(goal: Goal) -> Goal:
     return Goal(goal.loss, penalty=3 / max(margin, 1e-3), slack=goal.limit - margin)
 
 
-def _out_of_zero(problem: Problem, goals: Sequence[Goal]) -> tuple[list[Goal], torch.Tensor]:
+def _ways_out(problem: Problem) -> torch.Tensor:
+    """The steepest ways from Δ = 0 for the re-trained output, up and down: (T, 1, 2, m, d).
+
+    Loss "change" is stationary at Δ = 0, where rounding decides which of both the published
+    descent takes.
+    """
+    terms = problem.terms([Goal("change")])
+    _, pull = problem.functionals(torch.zeros_like(problem.centre[:, 0]))
+    way = problem.view.radius * normalize(pull(terms.a), dim=-1)
+    return torch.stack([way, -way], 2)
+
+
+def _from_zero(goals: Sequence[Goal], ways: torch.Tensor) -> tuple[list[Goal], torch.Tensor]:
     """The goals with a descent of their own from Δ = 0, and its starts (T, K, m, d).
 
-    Those with a penalty have one.  Loss "change" is stationary at Δ = 0, where rounding decides
-    which way the published descent goes: it has two, from the ball's surface where the re-trained
-    output is steepest, up and down.
+    Those with a penalty have one, loss "change" has one from both ways out.
     """
-    zero = torch.zeros_like(problem.centre[:, 0])
-    _, pull = problem.functionals(zero)
-    way = problem.view.radius * normalize(pull(problem.terms([Goal("change")]).a), dim=-1)
+    zero = torch.zeros_like(ways[:, 0, :1])
     own = [(goal, zero) for goal in goals if goal.penalty and goal.loss != "change"]
-    own += [(goal, out) for goal in goals if goal.loss == "change" for out in (way, -way)]
-    return [goal for goal, _ in own], torch.cat([zero[:, :0], *(start for _, start in own)], 1)
+    own += [(goal, ways[:, 0]) for goal in goals if goal.loss == "change"]
+    alone = [goal for goal, start in own for _ in range(start.shape[1])]
+    return alone, torch.cat([zero[:, :0], *(start for _, start in own)], 1)
 
 
 def _starts(
