@@ -93,8 +93,8 @@ def layer_sensitivity(
     of transformers with its ``tokenizer``.  X is what the first block receives and the word moves
     there, x_i + Δ with ‖Δ‖ ≤ ‖x_i‖, as equation (4) has it; with ``perturb="word_vector"`` it moves
     before positions are added and normalised away, in the static word vector that ``inputs_embeds``
-    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, for every position of its own.  That
-    of layer l begins with what moved layer ⌈l/2⌉ far, and with other words of the vocabulary; that
+    takes.  The search is by momentum on the sphere ‖Δ‖ = ‖x_i‖, for every position.  That of
+    layer l begins with what moved layer ⌈l/2⌉ far, and with other words of the vocabulary; that
     of the first block with attracting directions and random ones.  Where all starts of a layer and
     of those below come to one place, few ``steps`` settle the maximum.  One start (``starts=1``)
     climbs in every layer alone.  What is found for one layer is tried on all others.

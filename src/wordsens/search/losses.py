@@ -60,8 +60,8 @@ def search_losses(asked: Question, method: str = "spectral") -> Minima:
     its last iterate is reported, as published.  "spectral" explores every base loss from
     several starts by ``descend`` and then polishes every goal from the best point that any
     candidate has visited, maps with kinks by ``settle`` too; Δ = 0 with the published rate is
-    among its starts.  "thorough" runs the published descent first and polishes from its points
-    too: never above it, at its cost.
+    among its starts, and both ways out of it for "change".  "thorough" runs the published descent
+    first and polishes from its points too: never above it, at its cost.
     """
     if method not in METHODS:
         raise UserError(
@@ -100,8 +100,8 @@ def _searched(asked: Question, method: str) -> Archive:
     effort = replace(effort, beside=effort.beside * max(1, TOGETHER // len(goals)))
     walls = view.walls() if effort.slide else None
     directions, names = _starts(view, asked.streams, effort.starts)
+    ways = _ways_out(problem)
     if effort.apart:
-        ways = _ways_out(problem)
         directions, names = torch.cat([directions, ways], 2), [*names, *["steepest"] * 2]
     archive = Archive(problem, problem.terms(goals), names)
     # shares of the enclosing work, by the most evaluations of each
@@ -127,7 +127,6 @@ def _searched(asked: Question, method: str) -> Archive:
     if walls is not None:
         with stage(effort.slide / most):
             archive.steps += _slide(problem, archive, asked, directions[:, 0], walls)
-    penalised = [goal for goal in goals if goal.penalty]
     for turn in range(effort.rounds):
         best, label = archive.delta, archive.label
         around_it = view.radius * NEAR ** (turn + 1)
@@ -137,9 +136,9 @@ def _searched(asked: Question, method: str) -> Archive:
         pursued = wanted * (1 + len(near))
         delta, labels = torch.cat([best, *near], 1), label.repeat(1, 1 + len(near))
         idle = _idle(goals, best).repeat(1, 1 + len(near))
-        if turn == 0 and penalised:  # their own descent from Δ = 0
-            zero = delta.new_zeros(len(delta), len(penalised), *delta.shape[2:])
-            delta, pursued = torch.cat([delta, zero], 1), [*pursued, *penalised]
+        if turn == 0:
+            alone, zero = _from_zero(goals, ways)
+            delta, pursued = torch.cat([delta, zero], 1), [*pursued, *alone]
             labels = torch.cat([labels, labels.new_zeros(zero.shape[:2])], 1)
             idle = torch.cat([idle, idle.new_zeros(zero.shape[:2])], 1)
         control = Control(rate, effort.polish, 1e-5)
@@ -221,6 +220,18 @@ def _ways_out(problem: Problem) -> torch.Tensor:
     _, pull = problem.functionals(torch.zeros_like(problem.centre[:, 0]))
     way = problem.view.radius * normalize(pull(terms.a), dim=-1)
     return torch.stack([way, -way], 2)
+
+
+def _from_zero(goals: Sequence[Goal], ways: torch.Tensor) -> tuple[list[Goal], torch.Tensor]:
+    """The goals with a descent of their own from Δ = 0, and its starts (T, K, m, d).
+
+    Those with a penalty have one, loss "change" has one from both ways out.
+    """
+    zero = torch.zeros_like(ways[:, 0, :1])
+    own = [(goal, zero) for goal in goals if goal.penalty and goal.loss != "change"]
+    own += [(goal, ways[:, 0]) for goal in goals if goal.loss == "change"]
+    alone = [goal for goal, start in own for _ in range(start.shape[1])]
+    return alone, torch.cat([zero[:, :0], *(start for _, start in own)], 1)
 
 
 def _starts(
