@@ -185,6 +185,17 @@ def test_one_start_of_the_first_layer_is_what_attracts(encoder, monkeypatch) -> 
     assert found.start.reshape(2, 2, 2).unique(dim=1).tolist() == [[[0, 1]], [[0, 1]]]
 
 
+def test_the_first_block_alone_looks_at_no_words(encoder, monkeypatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("no words are looked at")
+
+    monkeypatch.setattr(EncoderView, "towards", refused)
+    monkeypatch.setattr(EncoderView, "relative_changes", refused)
+    for starts in (1, 3):
+        _, seen, _, _ = recorded(encoder, monkeypatch, [1], starts=starts, steps=2)
+        assert {layer for layer, _, _ in seen} == {1}
+
+
 def test_spread_tells_of_two_starts(encoder) -> None:
     found = wordsens.layer_sensitivity(sharp(encoder), IDS[0, 1:-1], starts=2, steps=3, layers=[3])
     assert found.spread[0] > 0

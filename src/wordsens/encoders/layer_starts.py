@@ -46,10 +46,13 @@ class Beginnings:
         drawn = _drawn(streams, sets, "starts", lambda stream: stream.normal(*size, dtype=dtype))
         noise = drawn.to(here.tokens)
         points, known = starting_points(here, noise, least=1)
+        names = [*known, "word"]
+        if not deep:
+            return cls(points, noise[:, :, :0], noise.new_zeros(*noise.shape[:2], 0, 0), names)
         looked = LOOKED_AT * (starts - 1) if starts > 1 else ALONE
-        toward = _towards_words(here, sets, streams, looked if deep else 0, noise)
+        toward = _towards_words(here, sets, streams, looked, noise)
         moved = here.tokens[:, :, None] + here.radius * toward
-        return cls(points, toward, here.relative_changes(moved), [*known, "word"])
+        return cls(points, toward, here.relative_changes(moved), names)
 
     def at(self, layer: int, count: int) -> Front:
         """``count`` starts in a layer, behind the first block at the words that move it most."""
