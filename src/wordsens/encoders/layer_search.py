@@ -46,7 +46,7 @@ MANY = 60  # steps from which on one start alone climbs as several do, and not b
 
 @dataclass(frozen=True)
 class Rung:
-    """What was found in one layer: starts at the end of their climb, the best of each kind first.
+    """What was found in one layer: starts at the end of their climb, those from below first.
 
     met says where all starts of this rung and of those below came to one place, (T, P); every start
     is there then.  finals (T, P, 2) are the least and the largest F of the starts that climbed.
