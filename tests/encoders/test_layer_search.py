@@ -179,6 +179,13 @@ def test_where_all_had_met_one_goes_on_and_others_come_anew(encoder, monkeypatch
     assert not places(view, every, seen[2][1])[:, :, :1].any()
 
 
+def test_what_is_found_is_the_value_in_its_own_layer(encoder, monkeypatch) -> None:
+    """And not that of the layer below, where a start came from."""
+    view, _, found, _ = recorded(encoder, monkeypatch, [1, 2, 3], starts=4, steps=3)
+    value, _ = view.value_and_grad((view.tokens + found.delta)[:, :, None])
+    torch.testing.assert_close(found.value, value[..., 0])
+
+
 def test_one_start_of_the_first_layer_is_what_attracts(encoder, monkeypatch) -> None:
     _, _, found, names = recorded(encoder, monkeypatch, [1, 2], starts=1, steps=1)
     assert names == ["queries", "word"]
