@@ -86,6 +86,8 @@ def test_a_rung_begins_with_the_best_from_below_and_with_words(encoder, monkeypa
     assert (first.shape[2], then.shape[2], last.shape[2]) == (8, 5, 2)
     assert names == ["queries", "singular", *["random"] * 6, "word"]
     assert [c.steps for _, _, c in seen] == [8, 3, 3, 6]
+    # Where all come from below they are at the foot of something, and longer steps would leave it.
+    assert [c.first for _, _, c in seen] == [(0.4,), (0.1,), (0.1,), (0.05,)]
     every = torch.arange(44).expand(2, 2, -1)[..., None]
     assert places(view, every, then)[:, :, 2:].all(), "new starts point to words"
     # The two from below are the best that the first block's starts visited.

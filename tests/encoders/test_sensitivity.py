@@ -37,9 +37,13 @@ def test_sup_is_attained_by_delta_of_the_words_length(encoder) -> None:
                 torch.testing.assert_close(delta.norm(), X[trial, row].norm())
                 moved = X[trial : trial + 1].clone()
                 moved[0, row] += delta
-                states = list(model.layers(moved, whole[0]))[layer]
-                change = (states[0] - base[layer][trial]).norm() / base[layer][trial].norm()
-                torch.testing.assert_close(change, found.sup[trial, layer])
+                changes = [
+                    (states[0] - still[trial]).norm() / still[trial].norm()
+                    for states, still in zip(model.layers(moved, whole[0]), base, strict=True)
+                ]
+                torch.testing.assert_close(changes[layer], found.sup[trial, layer])
+                # What is found for one layer is tried on all others.
+                assert (torch.stack(changes) <= found.sup[trial] * (1 + 1e-9)).all()
     assert torch.equal(found.by_position.amax(1), found.sup)
 
 
@@ -73,7 +77,7 @@ def test_batching_layers_and_text_change_nothing(encoder) -> None:
     assert text.start == alone.start
     last = wordsens.layer_sensitivity(encoder, IDS[0], layers=[3], **options)
     assert last.layers.tolist() == [3]
-    assert 0 < last.sup[0] <= alone.sup[3] * (1 + 1e-4), "other layers' finds are tried as well"
+    assert 0.8 * alone.sup[3] < last.sup[0], "its search is as long as among others"
     plain = wordsens.layer_sensitivity(encoder, IDS[0], special_tokens=False, **options)
     assert plain.sup[0] > alone.sup[0], "four tokens instead of six"
 

@@ -39,6 +39,7 @@ AGREED = 0.02  # the share by which their changes may still differ
 SCOUT = 0.4, 0.05, 0.6, 0.6
 SETTLE = 0.05, 0.002, 0.6, 0.6
 CLIMB = 0.1, 0.005, 0.7, 0.9
+GENTLE = 0.05, 0.003, 0.7, 0.9
 SHORT = 0.2, 0.01, 0.4, 0.9
 SCOUTING, SETTLING = 8, 20  # steps of the first two
 MANY = 60  # steps from which on one start alone climbs as several do, and not by the short course
@@ -118,9 +119,10 @@ def _climbed(
     found: dict[int, Rung] = {}
     for layer in rungs:
         asked = layer in layers and layer > SHALLOW
-        course = _course(steps if asked else max(1, steps // 2), CLIMB)
+        feeds = layer in begun_from or layer <= SHALLOW
+        course = _course(steps if asked else max(1, steps // 2), CLIMB if feeds else GENTLE)
         if layer > SHALLOW:
-            former, kinds = found[below(layer)], [carried, anew if layer in begun_from else 0]
+            former, kinds = found[below(layer)], [carried, anew if feeds else 0]
             front = _mixed(former, begin.at(layer, sum(kinds) - 1), kinds)
             simple = former.met
         else:
