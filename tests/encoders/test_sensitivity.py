@@ -21,9 +21,10 @@ def encoder(tiny_bert: Path) -> Encoder:
     return Encoder.open(tiny_bert, "encoders.tiny")
 
 
-def test_sup_is_attained_by_delta_of_the_words_length(encoder) -> None:
+@pytest.mark.parametrize(("starts", "steps"), [(4, 40), (1, 1)])
+def test_sup_is_attained_by_delta_of_the_words_length(encoder, starts: int, steps: int) -> None:
     model = sharp(encoder)
-    found = wordsens.layer_sensitivity(model, IDS, positions="all", starts=4, steps=40)
+    found = wordsens.layer_sensitivity(model, IDS, positions="all", starts=starts, steps=steps)
     assert found.sup.shape == found.norm.shape == (2, 4)
     assert found.by_position.shape == (2, 4, 4)
     whole = torch.cat([torch.full((2, 1), 2), IDS, torch.full((2, 1), 3)], 1)
