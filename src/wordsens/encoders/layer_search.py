@@ -10,7 +10,8 @@ there starts climb by momentum (``search.momentum``) and the best go on to the r
 What is best below can be a dead end above.  So on every rung from which others begin more starts
 come anew, along x' − x_i towards other words x' of the vocabulary: several words are looked at for
 every start, in one run of the model for all layers, and those taken that move the rung most.  Of
-the starts that came from below and of the new ones the best go on, half of each.
+the starts that came from below and of the new ones the best go on, half of each.  Where none comes
+anew steps are shorter, as all are at the foot of something.
 
 With random weights all starts of a rung come to one place, where few steps settle the maximum.  So
 starts scout first, as long as those of all rungs below have met; there all but one come anew.
