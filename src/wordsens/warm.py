@@ -38,7 +38,12 @@ WORTHWHILE = 8  # jobs to run; fewer end while the interpreter still imports
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # What nearly every job imports, and what is imported once jobs can be taken, when there is none.
 FIRST = ("h5py", "pandas", "torch", "snakemake.iocontainers", "snakemake.logging")
-LATER = ("seaborn", "wordsens.figures", "transformers.models.auto.modeling_auto")
+LATER = (
+    "seaborn",
+    "wordsens.figures",
+    "transformers.models.auto.modeling_auto",
+    "transformers.modeling_utils",
+)
 GRACE = 5.0  # seconds for a job to clean up when its own process is gone
 REFUSED = "refused"
 
