@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ import os
 print("torch" in sys.modules, "own" if os.environ.get("WORDSENS_WARM") else "forked")
 {body}
 """
+
+
+def test_what_is_imported_ahead_is_there() -> None:
+    """The interpreter passes over a module that is missing, and jobs would be slow in silence."""
+    for name in (*warm.FIRST, *warm.LATER):
+        assert find_spec(name), name
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,8 @@ def test_batching_layers_and_text_change_nothing(encoder) -> None:
     assert text.start == alone.start
     last = wordsens.layer_sensitivity(encoder, IDS[0], layers=[3], **options)
     assert last.layers.tolist() == [3]
-    assert 0.8 * alone.sup[3] < last.sup[0], "its search is as long as among others"
+    one = wordsens.layer_sensitivity(encoder, IDS[0], layers=1, **options)
+    assert 0 < one.sup[0] <= alone.sup[1] * (1 + 1e-4), "the first block is searched the same"
     plain = wordsens.layer_sensitivity(encoder, IDS[0], special_tokens=False, **options)
     assert plain.sup[0] > alone.sup[0], "four tokens instead of six"
 
