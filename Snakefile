@@ -40,7 +40,10 @@ onstart:
         workflow.local_exec and not workflow.deployment_settings.deployment_method
     )
     if here and len(workflow.dag) >= warm.WORTHWHILE:
-        warm.start(cfg.threads)
+        inputs = [job.input.keys() for job in workflow.dag.needrun_jobs()]
+        warm.start(
+            cfg.threads, encoders=any("encoder" in names for names in inputs)
+        )
 
 
 onsuccess:

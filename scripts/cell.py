@@ -2,7 +2,7 @@
 
 from wordsens.scripting import job, torch_device
 
-with job(snakemake):
+with job(snakemake, patient=True):
     from wordsens.plugins import load_plugins
     from wordsens.progress import track
     from wordsens.results import write_cell

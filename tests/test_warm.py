@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 
 JOB = """
 import sys
 from wordsens.warm import hand_over
-status = hand_over({threads})
+status = hand_over({threads}, {patient})
 if status is not None:
     raise SystemExit(status)
 import os
@@ -61,10 +61,16 @@ def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
 
 
 def started(
-    folder: Path, body: str, *, threads: int = 1, python: str = sys.executable, **more: str
+    folder: Path,
+    body: str,
+    *,
+    threads: int = 1,
+    patient: bool = False,
+    python: str = sys.executable,
+    **more: str,
 ) -> subprocess.Popen[str]:
     script = folder / "job.py"
-    script.write_text(JOB.format(threads=threads, body=body))
+    script.write_text(JOB.format(threads=threads, patient=patient, body=body))
     return subprocess.Popen(
         [python, str(script)],
         cwd=folder,
@@ -179,11 +185,31 @@ def test_another_environment_is_refused(place: str, tmp_path: Path) -> None:
     assert out.splitlines() == ["False own", sys.base_prefix], err
 
 
+@pytest.mark.parametrize("patient", [False, True])
 @pytest.mark.parametrize("gone", ["", "/nowhere/jobs"])
-def test_without_an_interpreter_a_job_runs_by_itself(tmp_path: Path, gone: str) -> None:
-    job = started(tmp_path, "raise SystemExit(4)", WORDSENS_WARM=gone)
-    out, _ = job.communicate()
+def test_without_an_interpreter_a_job_runs_by_itself(tmp_path, gone: str, patient: bool) -> None:
+    job = started(tmp_path, "raise SystemExit(4)", patient=patient, WORDSENS_WARM=gone)
+    out, _ = job.communicate(timeout=warm.PATIENCE / 2)
     assert (job.returncode, out.split()[0]) == (4, "False")
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_patient_job_waits_for_an_interpreter_that_still_imports(tmp_path, patient: bool) -> None:
+    (tmp_path / "a run").mkdir()
+    place = tmp_path / "a run" / "jobs"
+    job = started(tmp_path, "", patient=patient, WORDSENS_WARM=str(place))
+    if not patient:
+        assert job.communicate(timeout=20)[0] == "False own\n"
+        return
+    time.sleep(2)
+    assert job.poll() is None
+    interpreter = subprocess.Popen(
+        [sys.executable, "-P", "-m", "wordsens.warm", str(place), "1"], stdin=subprocess.PIPE
+    )
+    try:
+        assert job.communicate(timeout=60)[0] == "True forked\n"
+    finally:
+        interpreter.communicate(timeout=20)
 
 
 def test_it_ends_with_who_started_it_and_ends_its_jobs(tmp_path: Path) -> None:

@@ -49,17 +49,18 @@ class _Tee:
 
 
 @contextmanager
-def job(snakemake: Any) -> Iterator[None]:
+def job(snakemake: Any, patient: bool = False) -> Iterator[None]:
     """Run a script's body: its output also goes to the rule's log, its threads are pinned.
 
-    Where a run has a warm interpreter, that one runs the whole script, and this process ends here.
+    Where a run has a warm interpreter, that one runs the whole script, and this process ends here;
+    a job that imports much is ``patient``, and waits until it is there.
     What a job that ended well has used is noted in the log named ``usage``.
 
     A UserError, a full disk or too little memory ends the job with one line on stderr and exit code
     1.  Any other exception leaves its traceback in the log as well as on stderr.  Import torch only
     inside: the number of threads of its libraries is read when they are loaded.
     """
-    status = hand_over(snakemake.threads)
+    status = hand_over(snakemake.threads, patient)
     if status is not None:
         raise SystemExit(status)
     started = time.monotonic()

@@ -29,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -38,20 +38,20 @@ WORTHWHILE = 8  # jobs to run; fewer end while the interpreter still imports
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # What nearly every job imports, and what is imported once jobs can be taken, when there is none.
 FIRST = ("h5py", "pandas", "torch", "snakemake.iocontainers", "snakemake.logging")
-LATER = (
-    "seaborn",
-    "wordsens.figures",
-    "transformers.models.auto.modeling_auto",
-    "transformers.modeling_utils",
-)
+ENCODERS = ("transformers.models.auto.modeling_auto", "transformers.modeling_utils")
+LATER = ("seaborn", "wordsens.figures", *ENCODERS)
+PATIENCE = 30.0  # seconds that a job waits at most for an interpreter that still imports
 GRACE = 5.0  # seconds for a job to clean up when its own process is gone
 REFUSED = "refused"
 
 _running: list[subprocess.Popen[bytes]] = []  # each ends when its input does
 
 
-def start(threads: int) -> None:
-    """Start an interpreter for the jobs that this process will start, with so many threads."""
+def start(threads: int, encoders: bool = False) -> None:
+    """Start an interpreter for the jobs that this process will start, with so many threads.
+
+    Where those search ``encoders``, what that takes is imported before any is forked.
+    """
     if sys.platform != "linux" or PLACE in os.environ:
         return
     pinned = dict.fromkeys(THREADS, str(threads))
@@ -59,8 +59,9 @@ def start(threads: int) -> None:
     python = sys.executable if os.path.exists(sys.executable) else shlex.split(sys.executable)[0]
     with suppress(OSError):  # jobs do without it
         place = os.path.join(tempfile.mkdtemp(prefix="wordsens-"), "jobs")
+        command = [python, "-P", "-m", "wordsens.warm", place, str(threads)]
         interpreter = subprocess.Popen(
-            [python, "-P", "-m", "wordsens.warm", place, str(threads)],
+            [*command, *ENCODERS] if encoders else command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -80,18 +81,17 @@ def stop() -> None:
     _running.clear()  # not waited for: it may be importing
 
 
-def hand_over(threads: int) -> int | None:
+def hand_over(threads: int, patient: bool = False) -> int | None:
     """Have this process's script run by the warm interpreter: its exit status; None if none did.
 
-    Where a signal ended the script, it ends this process too.
+    One that still imports is waited for by who is ``patient``, as it imports what that would have
+    to.  Where a signal ended the script, it ends this process too.
     """
     place = os.environ.get(PLACE)
     if not place:
         return None
     with socket.socket(socket.AF_UNIX) as line:
-        try:
-            line.connect(place)
-        except OSError:  # not ready yet, or gone
+        if not _reached(line, place, PATIENCE if patient else 0):
             return None
         environment = {name: value for name, value in os.environ.items() if name != PLACE}
         job = {"who": _who(threads), "argv": sys.argv, "folder": os.getcwd()}
@@ -118,20 +118,34 @@ def hand_over(threads: int) -> int | None:
     return status
 
 
+def _reached(line: socket.socket, place: str, patience: float) -> bool:
+    """Whether there is an interpreter, which may begin to listen in so many seconds."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            line.connect(place)
+            return True
+        except OSError:  # not ready yet, or gone and its folder with it
+            if time.monotonic() >= end or not os.path.isdir(os.path.dirname(place)):
+                return False
+            time.sleep(0.05)
+
+
 def _who(threads: int) -> list[Any]:
     """What has to agree for a script to run in one process as in the other."""
     return [sys.prefix, __file__, threads, os.getuid()]
 
 
-def serve(place: str, threads: int) -> socket.socket | None:
+def serve(place: str, threads: int, first: Sequence[str]) -> socket.socket | None:
     """Fork a process for every job until standard input ends; None then.
 
     In such a process it returns at once, with the connection to the process that hands a job over.
+    What is to be there ``first`` is imported before any is taken.
     """
     from wordsens.studies import BUILT_IN
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _import(FIRST)
+    _import([*FIRST, *first])
     later = [f"wordsens.studies.{kind}.{part}" for part in ("cell", "table") for kind in BUILT_IN]
     later += LATER
     jobs: dict[int, tuple[int, socket.socket]] = {}  # process and connection by what tells its end
@@ -248,10 +262,10 @@ def _line(line: socket.socket) -> str:
 
 
 def main() -> None:
-    """Run as ``python -m wordsens.warm SOCKET THREADS``."""
+    """Run as ``python -m wordsens.warm SOCKET THREADS [MODULE …]``."""
     place, threads = sys.argv[1], int(sys.argv[2])
     try:
-        line = serve(place, threads)
+        line = serve(place, threads, sys.argv[3:])
     except BaseException:
         shutil.rmtree(os.path.dirname(place), ignore_errors=True)
         raise

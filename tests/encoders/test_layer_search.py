@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -46,9 +47,9 @@ def recorded(encoder: Encoder, monkeypatch, layers: list[int], **effort: int):
     """Every climb, as its layer, the directions from which it begins and its course; the names."""
     seen: list[tuple[int, torch.Tensor, Course]] = []
 
-    def watched(view: EncoderView, front: Front, course: Course) -> Front:
+    def watched(view: EncoderView, front: Front, course: Course, **more: Any) -> Front:
         seen.append((view.targets[0].item(), front.u, course))
-        return ascend(view, front, course)
+        return ascend(view, front, course, **more)
 
     monkeypatch.setattr(layer_search, "ascend", watched)
     sets = torch.tensor([[1], [3]])
@@ -83,7 +84,7 @@ def test_a_rung_begins_with_the_best_from_below_and_with_words(encoder, monkeypa
     view, seen, _, names = recorded(encoder, monkeypatch, [3], starts=4, steps=6)
     (below, *_), (_, first, _), (second, then, _), (third, last, _) = seen
     assert (below, second, third) == (1, 2, 3)
-    assert (first.shape[2], then.shape[2], last.shape[2]) == (8, 5, 2)
+    assert (first.shape[2], then.shape[2], last.shape[2]) == (8, 4, 2)
     assert names == ["queries", "singular", *["random"] * 6, "word"]
     assert [c.steps for _, _, c in seen] == [8, 3, 3, 6]
     # Where all come from below they are at the foot of something, and longer steps would leave it.
@@ -103,7 +104,7 @@ def test_new_starts_are_the_words_that_move_a_layer_most(encoder, starts: int) -
     sets = torch.tensor([[1], [3]])
     view = EncoderView(sharp(encoder), IDS, sets, [3])
     streams = [Stream(0, "search", trial=trial) for trial in range(len(IDS))]
-    begin = Beginnings.of(view, sets, streams, starts, deep=True)
+    begin = Beginnings.of(view, sets, streams, starts, last=3)
     every = torch.arange(44).expand(2, 2, -1)[..., None]
     assert begin.toward.shape[2] == (4 if starts == 1 else 18)
     # All but the word that stands there already.
@@ -129,10 +130,16 @@ def two_poles() -> tuple[AutogradView, torch.Tensor]:
     return AutogradView(lambda X: X[..., 0, :1], still, torch.tensor([[0]])), points
 
 
-def climbed(view: AutogradView, points: torch.Tensor) -> Rung:
-    course = Course(100, (0.1,), 0.005, {}, 0.7, memory_at_end=0.9)
+def climbed(
+    view: AutogradView,
+    points: torch.Tensor,
+    settling: int = 20,
+    keep: dict[int, int] | None = None,
+) -> Rung:
+    starts = points.shape[2]
+    course = Course(100, (0.1,), 0.005, keep or {}, 0.7, [starts], memory_at_end=0.9)
     simple = torch.ones(points.shape[:2], dtype=torch.bool)
-    return climb(view, Front.of(points), [points.shape[2]], simple, course)
+    return climb(view, Front.of(points), simple, course, starts, settling)
 
 
 def test_starts_that_have_met_settle_and_others_climb_on_whatever_is_beside_them() -> None:
@@ -173,9 +180,14 @@ def test_where_all_had_met_one_goes_on_and_others_come_anew(encoder, monkeypatch
     monkeypatch.setattr(layer_search, "MET", -1.0)
     monkeypatch.setattr(layer_search, "AGREED", 1.0)  # everything has met
     view, seen, _, _ = recorded(encoder, monkeypatch, [3], starts=4, steps=50)
-    # Eight steps of all starts, and 20 of the best, on every rung.
-    assert [course.steps for _, _, course in seen] == [8, 20] * 3
-    assert [u.shape[2] for _, u, _ in seen] == [8, 1, 5, 1, 2, 1]
+    # Eight steps of scouts on every rung; of the best 20 in the first block, and fewer where a
+    # maximum is asked for and one scout was near it.
+    assert [(layer, course.steps) for layer, _, course in seen] == [
+        *[(1, 8), (1, 20)],
+        *[(2, 8)],
+        *[(3, 8), (3, 12)],
+    ]
+    assert [u.shape[2] for _, u, _ in seen] == [8, 1, 3, 2, 1]
     every = torch.arange(44).expand(2, 2, -1)[..., None]
     assert places(view, every, seen[2][1])[:, :, 1:].all()
     assert not places(view, every, seen[2][1])[:, :, :1].any()
@@ -203,6 +215,47 @@ def test_the_first_block_alone_looks_at_no_words(encoder, monkeypatch) -> None:
     for starts in (1, 3):
         _, seen, _, _ = recorded(encoder, monkeypatch, [1], starts=starts, steps=2)
         assert {layer for layer, _, _ in seen} == {1}
+
+
+def test_starts_are_given_up_where_a_maximum_is_asked_for(encoder, monkeypatch) -> None:
+    monkeypatch.setattr(layer_search, "MET", 2.0)
+    _, seen, _, _ = recorded(encoder, monkeypatch, [1, 2, 3], starts=6, steps=30)
+    _, first, second, third = [(layer, c.kinds, c.keep) for layer, _, c in seen]
+    assert first == (1, [12], {5: 6, 10: 3})
+    # Three come from below and five anew; three go on, two of a kind at most.
+    assert second == (2, [3, 5], {10: 4, 20: 2})
+    assert third == (3, [3, 0], {15: 2})
+    assert [u.shape[2] for _, u, _ in seen] == [12, 12, 8, 3]
+    _, seen, _, _ = recorded(encoder, monkeypatch, [3], starts=6, steps=30)
+    on_the_way = [(c.kinds, c.keep) for layer, _, c in seen if layer == 2]
+    assert on_the_way == [([3, 3], {})], "there all climb on"
+
+
+def test_of_starts_at_one_place_all_but_the_best_are_given_up_first() -> None:
+    """Two of four are at one pole and higher than those at the other, of which one stays."""
+    view, points = two_poles()
+    points[1, 0, 2:, 0, 0] = -0.8
+    rung = climbed(view, points, keep={12: 2})
+    onward = rung.front.u[1, 0, :, 0, 0]
+    assert sorted(onward.sign().tolist()) == [-1, 1]
+
+
+def test_where_one_start_is_left_its_spread_is_to_the_second() -> None:
+    view, points = two_poles()
+    rung = climbed(view, points, keep={0: 1})
+    scouted = climbed(view, points, keep={99: 4}).finals  # as far as scouts came, and the top
+    assert rung.front.value.shape[-1] == sum(rung.kinds) == 1
+    low, high = rung.finals[1, 0].tolist()
+    assert 0 < low < high == rung.front.value[1, 0, 0]
+    # Where all met, scouts say how far apart they were.
+    assert torch.equal(rung.finals[[0, 2]], scouted[[0, 2]])
+
+
+def test_scouts_alone_lead_on_where_no_maximum_is_asked_for() -> None:
+    view, points = two_poles()
+    rung = climbed(view, points, settling=0)
+    assert rung.front.steps[0, 0].tolist() == [8] * 4
+    assert (rung.front.value[0, 0] == rung.finals[0, 0, 1]).all()
 
 
 def test_spread_tells_of_two_starts(encoder) -> None:

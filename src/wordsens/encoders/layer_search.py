@@ -13,8 +13,13 @@ every start, in one run of the model for all layers, and those taken that move t
 the starts that came from below and of the new ones the best go on, half of each.  Where none comes
 anew steps are shorter, as all are at the foot of something.
 
+Most starts are given up on the way: after a third of the steps all but twice as many of each kind
+as will go on, after two thirds all but those; on the last rung, from which none goes on, half of
+them half-way.  A rung where no maximum is asked for keeps them all: it is cheap, and who leads far
+is not yet to be seen.
+
 With random weights all starts of a rung come to one place, where few steps settle the maximum.  So
-starts scout first, as long as those of all rungs below have met; there all but one come anew.
+a few starts scout first, as long as those of all rungs below have met; all but one come anew.
 
 A ladder is worth its cost where several starts climb.  One alone climbs in its own layer.
 """
@@ -42,7 +47,8 @@ SETTLE = 0.05, 0.002, 0.6, 0.6
 CLIMB = 0.1, 0.005, 0.7, 0.9
 GENTLE = 0.05, 0.003, 0.7, 0.9
 SHORT = 0.2, 0.01, 0.4, 0.9
-SCOUTING, SETTLING = 8, 20  # steps of the first two
+SCOUTING, SCOUTS = 8, 3  # steps of scouts, and how many go behind the first block, where all do
+SETTLING, NEARER = 20, 12  # steps in the first block, and where one scout came from the rung below
 MANY = 60  # steps from which on one start alone climbs as several do, and not by the short course
 
 
@@ -51,11 +57,12 @@ class Rung:
     """What was found in one layer: starts at the end of their climb, those from below first.
 
     met says where all starts of this rung and of those below came to one place, (T, P); every start
-    is there then.  finals (T, P, 2) are the least and the largest F of the starts that climbed.
+    is there then.  finals (T, P, 2) are the least and the largest F of the starts that were not
+    given up; where all but one were, that of the one and of the second when it was given up.
     """
 
     front: Front
-    kinds: tuple[int, ...]  # how many came from below, and how many anew
+    kinds: Sequence[int]  # how many came from below, and how many anew
     met: torch.Tensor
     finals: torch.Tensor
 
@@ -65,7 +72,7 @@ class Rung:
     def going_on(self, count: int) -> Front:
         """``count`` starts, half of each kind, of different places as far as there are; one is the
         best of all."""
-        value = torch.where(_again(self.front), -1 / (1 + self.front.value), self.front.value)
+        value = _ranked(self.front)
         if count == 1 or len(self.kinds) == 1:
             return self.front.take(leaders(value, count))
         of_each = [count // 2, count - count // 2]
@@ -103,7 +110,10 @@ def search_each(
     ``starts``.
     """
     here = view.select(slice(0, None, len(layers)))  # one layer, all positions
-    begin = Beginnings.of(here, sets, streams, starts, deep=max(layers) > SHALLOW)
+    deepest = max(layers)
+    # The deepest in which starts come anew; the last rung's come from below.
+    last = 0 if deepest <= SHALLOW else deepest if starts == 1 else below(deepest)
+    begin = Beginnings.of(here, sets, streams, starts, last=last)
     if starts == 1:
         found = _alone(here, layers, begin, steps)
     else:
@@ -117,20 +127,29 @@ def _climbed(
     rungs = ladder(layers)
     begun_from = {below(layer) for layer in rungs if layer > SHALLOW}
     carried, anew = max(2, starts // 2), starts - 1
+    of_each = -(-carried // 2)
     found: dict[int, Rung] = {}
     for layer in rungs:
-        asked = layer in layers and layer > SHALLOW
-        feeds = layer in begun_from or layer <= SHALLOW
-        course = _course(steps if asked else max(1, steps // 2), CLIMB if feeds else GENTLE)
+        asked = layer in layers
         if layer > SHALLOW:
-            former, kinds = found[below(layer)], [carried, anew if feeds else 0]
-            front = _mixed(former, begin.at(layer, sum(kinds) - 1), kinds)
-            simple = former.met
+            former, kinds = found[below(layer)], [carried, 0]
+            if layer not in begun_from:
+                course = replace(_course(steps, GENTLE, kinds), keep={_half(steps): of_each})
+            elif asked:
+                kinds = [carried, anew]
+                course = _thinning(steps, kinds, of_each)
+            else:
+                kinds = [carried, carried]
+                course = _course(_half(steps), CLIMB, kinds)
+            front, simple = _mixed(former, begin.at(layer, sum(kinds) - 1), kinds), former.met
+            scouts, settling = SCOUTS, NEARER if asked else 0
         else:
             front = begin.at(layer, 2 * starts)
-            kinds, simple = [2 * starts], torch.ones_like(front.value[..., 0], dtype=torch.bool)
+            simple = torch.ones_like(front.value[..., 0], dtype=torch.bool)
+            course = _thinning(_half(steps), [2 * starts], carried)
+            scouts, settling = 2 * starts, SETTLING
         with stage(layer / max(1, sum(rungs))):
-            found[layer] = climb(here.at_layer(layer), front, kinds, simple, course)
+            found[layer] = climb(here.at_layer(layer), front, simple, course, scouts, settling)
     return {layer: rung.maximum(here.radius) for layer, rung in found.items()}
 
 
@@ -155,30 +174,62 @@ def _mixed(former: Rung, new: Front, kinds: Sequence[int]) -> Front:
 
 
 def climb(
-    view: OneTokenView, front: Front, kinds: Sequence[int], simple: torch.Tensor, course: Course
+    view: OneTokenView,
+    front: Front,
+    simple: torch.Tensor,
+    course: Course,
+    scouts: int,
+    settling: int,
 ) -> Rung:
-    """The rung of one layer from starts of some ``kinds``; ``simple`` (T, P): scout there first."""
-    met, finals = simple, None
-    onward = front
+    """The rung of one layer from a front's starts, of the kinds that the course names.
+
+    Where ``simple`` (T, P), the first of them scout; where those meet, the best settles alone.
+    """
+    kinds = course.left()
+    met, settled, finals = simple, None, front.value[..., :2]
     if simple.any():
-        scouts = ascend(view, front, _course(SCOUTING, SCOUT))
-        met = simple & _met(scouts)
-        onward, finals = scouts.where(simple, front), scouts.value
+        ahead = ascend(view, front.first(scouts), _course(SCOUTING, SCOUT))
+        met = simple & _met(ahead)
+        front = ahead.beside(front.after(scouts)).where(simple, front)
         # Whether a set takes the short way or the long one is its own matter, so both may be there.
-        if met.any():
-            best = scouts.take(leaders(scouts.value, 1))
-            settled = ascend(view, best, _course(SETTLING, SETTLE)).repeated(sum(kinds))
-            onward = settled.where(met, onward)
-    if not met.all():
-        onward = onward.where(met, ascend(view, onward, course))
-    reached = onward.value if finals is None else torch.where(met[..., None], finals, onward.value)
-    spread = torch.stack([reached.amin(-1), reached.amax(-1)], -1)
-    return Rung(onward, tuple(kinds), met, spread)
+        settled = ahead.take(leaders(ahead.value, 1))
+        if settling and met.any():
+            settled = ascend(view, settled, _course(settling, SETTLE))
+        settled, finals = settled.repeated(sum(kinds)), _extremes(ahead.value)
+    if settled is not None and met.all():
+        return Rung(settled, kinds, met, finals)
+    before: list[torch.Tensor] = []
+    climbed = ascend(view, front, course, before=before, ranked=_ranked)
+    ends = climbed.value
+    if ends.shape[-1] == 1 and before:
+        ends = torch.cat([ends, before[-1].topk(2).values[..., 1:]], -1)
+    ends = torch.where(met[..., None], finals, _extremes(ends))
+    return Rung(climbed if settled is None else settled.where(met, climbed), kinds, met, ends)
 
 
-def _course(steps: int, kind: tuple[float, float, float, float]) -> Course:
+def _course(
+    steps: int, kind: tuple[float, float, float, float], kinds: Sequence[int] = ()
+) -> Course:
     first, last, memory, at_end = kind
-    return Course(steps, (first,), last, {}, memory, memory_at_end=at_end)
+    return Course(steps, (first,), last, {}, memory, kinds, memory_at_end=at_end)
+
+
+def _thinning(steps: int, kinds: Sequence[int], few: int) -> Course:
+    """A course on which ``few`` of each kind stay to the end, and a while twice as many."""
+    return replace(_course(steps, CLIMB, kinds), keep={steps // 3: 2 * few, 2 * steps // 3: few})
+
+
+def _half(steps: int) -> int:
+    return max(1, steps // 2)
+
+
+def _extremes(value: torch.Tensor) -> torch.Tensor:
+    return torch.stack([value.amin(-1), value.amax(-1)], -1)
+
+
+def _ranked(front: Front) -> torch.Tensor:
+    """F of every start, (T, P, S); of who is where a better one is what comes behind all others."""
+    return torch.where(_again(front), -1 / (1 + front.value), front.value)
 
 
 def _again(front: Front) -> torch.Tensor:

@@ -21,8 +21,8 @@ LOOKED_AT, ALONE = 6, 4  # words for every start that comes anew, and for one th
 class Beginnings:
     """Where starts begin that come from no rung: ``points`` of the first block, words behind it.
 
-    toward (T, P, C, m, d) are directions to words, and changes (T, P, C, L+1) how far those move
-    every layer.  The last of the names is that of words.
+    toward (T, P, C, m, d) are directions to words, and changes (T, P, C, l+1) how far those move
+    every layer up to some l.  The last of the names is that of words.
     """
 
     points: torch.Tensor
@@ -38,27 +38,31 @@ class Beginnings:
         streams: Sequence[Stream],
         starts: int,
         *,
-        deep: bool,
+        last: int,
     ) -> Beginnings:
-        """Drawn for a number of ``starts``; words where the search goes ``deep``."""
+        """Drawn for a number of ``starts``; words are looked at up to layer ``last``, if any."""
         size = (2 * starts if starts > 1 else 1, *here.tokens.shape[2:])
         dtype = here.tokens.dtype
         drawn = _drawn(streams, sets, "starts", lambda stream: stream.normal(*size, dtype=dtype))
         noise = drawn.to(here.tokens)
         points, known = starting_points(here, noise, least=1)
         names = [*known, "word"]
-        if not deep:
+        if not last:
             return cls(points, noise[:, :, :0], noise.new_zeros(*noise.shape[:2], 0, 0), names)
         looked = LOOKED_AT * (starts - 1) if starts > 1 else ALONE
         toward = _towards_words(here, sets, streams, looked, noise)
         moved = here.tokens[:, :, None] + here.radius * toward
-        return cls(points, toward, here.relative_changes(moved), names)
+        return cls(points, toward, here.relative_changes(moved, last), names)
 
     def at(self, layer: int, count: int) -> Front:
-        """``count`` starts in a layer, behind the first block at the words that move it most."""
+        """``count`` starts in a layer, behind the first block at the words that move it most.
+
+        A layer beyond those that were looked at begins with what moves the last of them.
+        """
         if layer <= SHALLOW:
             return Front.of(self.points[:, :, :count])
-        front = Front.of(at(self.toward, leaders(self.changes[..., layer], count)))
+        known = min(layer, self.changes.shape[-1] - 1)
+        front = Front.of(at(self.toward, leaders(self.changes[..., known], count)))
         return replace(front, start=torch.full_like(front.start, len(self.names) - 1))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import islice
 
 import torch
 
@@ -130,15 +131,20 @@ class EncoderView(OneTokenView):
 
         return found.reshape(T, P, S, -1), pullback
 
-    def relative_changes(self, v: torch.Tensor) -> torch.Tensor:
-        """‖H_l(X^I(v − x_I)) − H_l(X)‖/‖H_l(X)‖ of every layer 0 … L, (T, P, S, L+1)."""
+    def relative_changes(self, v: torch.Tensor, last: int | None = None) -> torch.Tensor:
+        """‖H_l(X^I(v − x_I)) − H_l(X)‖/‖H_l(X)‖ of every layer 0 … ``last`` (T, P, S, last + 1).
+
+        Without ``last`` up to layer L.
+        """
         T, P, S = v.shape[:3]
-        found = v.new_empty(T * P * S, len(self.base))
+        depth = len(self.base) if last is None else last + 1
+        found = v.new_empty(T * P * S, depth)
         with torch.no_grad():
             for chosen in self._chunks(v):
                 trial = chosen // (P * S)
                 moved = self._moved(v.flatten(0, 2)[chosen], chosen, P, S)
-                for layer, states in enumerate(self.model.layers(moved, self.token_ids[trial])):
+                every = self.model.layers(moved, self.token_ids[trial])
+                for layer, states in enumerate(islice(every, depth)):
                     change = (states - self.base[layer, trial]).flatten(1)
                     norm = self.norms[layer, trial]
                     found[chosen, layer] = torch.linalg.vector_norm(change, dim=-1) / norm

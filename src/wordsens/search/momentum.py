@@ -12,7 +12,7 @@ starts are given up early, as their order shows soon (sequential halving).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -60,6 +60,10 @@ class Course:
         fall = 0.5 * (1 + math.cos(math.pi * i / self.steps))
         return self.last + (first - self.last) * fall
 
+    def left(self) -> list[int]:
+        """How many starts of each of its kinds are not given up."""
+        return [min([kind, *self.keep.values()]) for kind in self.kinds]
+
     def kept(self, i: int) -> float:
         """β of step i."""
         end = self.memory if self.memory_at_end is None else self.memory_at_end
@@ -91,6 +95,9 @@ class Front:
 
     def first(self, count: int) -> Front:
         return Front(*(x[:, :, :count] for x in vars(self).values()))
+
+    def after(self, count: int) -> Front:
+        return Front(*(x[:, :, count:] for x in vars(self).values()))
 
     def beside(self, other: Front) -> Front:
         """This one's starts, and behind them those of another."""
@@ -132,12 +139,13 @@ def ascend(
     *,
     cones: Cones | None = None,
     before: list[torch.Tensor] | None = None,
+    ranked: Callable[[Front], torch.Tensor] | None = None,
 ) -> Front:
     """Every start's best point after the course, of those that were not given up.
 
     Each evaluation counts as a step; the last point is evaluated, too.  Starts of all kinds but the
     first keep to their ``cones``.  ``before`` takes the values of all starts before some were given
-    up.
+    up.  The best go on, by F or by what they are ``ranked`` by.
     """
     centre = view.tokens[:, :, None]
     u, best = front.u, front
@@ -159,7 +167,8 @@ def ascend(
         if going != kinds:
             if before is not None:
                 before.append(best.value)
-            kept = leaders_by_kind(best.value, kinds, going)
+            value = best.value if ranked is None else ranked(best)
+            kept = leaders_by_kind(value, kinds, going)
             if cones is not None:
                 cones = cones.take(kept[..., going[0] :] - kinds[0])
             kinds = going
