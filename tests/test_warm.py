@@ -244,6 +244,21 @@ def test_a_user_can_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
     assert warm.hand_over(1) is None
 
 
+def test_what_encoders_take_is_there_when_their_jobs_come(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(warm, "_running", [])
+    monkeypatch.delenv(warm.PLACE, raising=False)
+    warm.start(1, encoders=True)
+    try:
+        job = started(tmp_path, "print(*sys.modules)", patient=True)
+        forked, modules = job.communicate(timeout=60)[0].splitlines()
+    finally:
+        (interpreter,) = warm._running
+        warm.stop()
+    assert interpreter.wait(60) == 0
+    assert forked == "True forked"
+    assert set(warm.ENCODERS) <= set(modules.split())
+
+
 @pytest.mark.parametrize("quote", [str, shlex.quote])
 def test_python_may_lie_below_a_folder_with_a_space(tmp_path, monkeypatch, quote) -> None:
     """Snakemake needs such a path quoted, everybody else does not."""

@@ -135,11 +135,12 @@ def climbed(
     points: torch.Tensor,
     settling: int = 20,
     keep: dict[int, int] | None = None,
+    scouts: int = 4,
 ) -> Rung:
     starts = points.shape[2]
     course = Course(100, (0.1,), 0.005, keep or {}, 0.7, [starts], memory_at_end=0.9)
     simple = torch.ones(points.shape[:2], dtype=torch.bool)
-    return climb(view, Front.of(points), simple, course, starts, settling)
+    return climb(view, Front.of(points), simple, course, scouts, settling)
 
 
 def test_starts_that_have_met_settle_and_others_climb_on_whatever_is_beside_them() -> None:
@@ -249,6 +250,14 @@ def test_where_one_start_is_left_its_spread_is_to_the_second() -> None:
     assert 0 < low < high == rung.front.value[1, 0, 0]
     # Where all met, scouts say how far apart they were.
     assert torch.equal(rung.finals[[0, 2]], scouted[[0, 2]])
+
+
+def test_who_was_not_sent_ahead_climbs_where_scouts_have_not_met() -> None:
+    view, points = two_poles()
+    rung = climbed(view, points, scouts=3)
+    assert rung.met[:, 0].tolist() == [True, False, True]
+    assert rung.front.steps[1, 0].tolist() == [108, 108, 108, 100]
+    assert rung.front.start[1, 0].tolist() == [0, 1, 2, 3]
 
 
 def test_scouts_alone_lead_on_where_no_maximum_is_asked_for() -> None:

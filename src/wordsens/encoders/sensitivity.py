@@ -32,7 +32,8 @@ class LayerSensitivity(Tidy):
     start     the start that led there, [T][K]
     steps     the steps that it took, (T, K)
     spread    (max − min)/max of ‖·‖ over the starts of the layer's own search there, at the end of
-              their climb, or where they met, (T, K)
+              their climb, or where they met; where one is left, of it and of the second when that
+              was given up, (T, K)
     norm      ‖H_l(X)‖, (T, K)
     delta     the Δ, (T, K, m, d)
     by_position   sup of every set of positions, (T, P, K)
