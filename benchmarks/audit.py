@@ -269,6 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=HERE, help="where the tables are written")
     parser.add_argument("--resume", action="store_true", help="keep the lines of the last table")
     options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
     done: list[Line] = []
     for line in lines(options):
         done.append(line)
