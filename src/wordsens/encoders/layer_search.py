@@ -13,9 +13,9 @@ every start, in one run of the model for all layers, and those taken that move t
 the starts that came from below and of the new ones the best go on, half of each.  Where none comes
 anew steps are shorter, as all are at the foot of something.
 
-Most starts are given up on the way: after a third of the steps all but twice as many of each kind
-as will go on, after two thirds all but those; on the last rung, from which none goes on, half of
-them half-way.  A rung where no maximum is asked for keeps them all: it is cheap, and who leads far
+Some starts are given up on the way: after a third of the steps all but twice as many of each kind
+as will go on; in the first block, after two thirds, all but those, and on the last rung, from which
+none goes on, half.  A rung where no maximum is asked for keeps all: it is cheap, and who leads far
 is not yet to be seen.
 
 With random weights all starts of a rung come to one place, where few steps settle the maximum.  So
@@ -26,7 +26,7 @@ A ladder is worth its cost where several starts climb.  One alone climbs in its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -133,20 +133,19 @@ def _climbed(
         asked = layer in layers
         if layer > SHALLOW:
             former, kinds = found[below(layer)], [carried, 0]
-            if layer not in begun_from:
-                course = replace(_course(steps, GENTLE, kinds), keep={_half(steps): of_each})
-            elif asked:
+            if layer in begun_from:
                 kinds = [carried, anew]
-                course = _thinning(steps, kinds, of_each)
+                keep = {steps // 3: 2 * of_each} if asked else {}
+                course = _course(steps if asked else _half(steps), CLIMB, kinds, keep)
             else:
-                kinds = [carried, carried]
-                course = _course(_half(steps), CLIMB, kinds)
+                course = _course(steps, GENTLE, kinds, {2 * steps // 3: of_each})
             front, simple = _mixed(former, begin.at(layer, sum(kinds) - 1), kinds), former.met
             scouts, settling = SCOUTS, NEARER if asked else 0
         else:
             front = begin.at(layer, 2 * starts)
             simple = torch.ones_like(front.value[..., 0], dtype=torch.bool)
-            course = _thinning(_half(steps), [2 * starts], carried)
+            keep = {_half(steps) // 3: 2 * carried, 2 * _half(steps) // 3: carried}
+            course = _course(_half(steps), CLIMB, [2 * starts], keep)
             scouts, settling = 2 * starts, SETTLING
         with stage(layer / max(1, sum(rungs))):
             found[layer] = climb(here.at_layer(layer), front, simple, course, scouts, settling)
@@ -208,15 +207,13 @@ def climb(
 
 
 def _course(
-    steps: int, kind: tuple[float, float, float, float], kinds: Sequence[int] = ()
+    steps: int,
+    kind: tuple[float, float, float, float],
+    kinds: Sequence[int] = (),
+    keep: Mapping[int, int] | None = None,
 ) -> Course:
     first, last, memory, at_end = kind
-    return Course(steps, (first,), last, {}, memory, kinds, memory_at_end=at_end)
-
-
-def _thinning(steps: int, kinds: Sequence[int], few: int) -> Course:
-    """A course on which ``few`` of each kind stay to the end, and a while twice as many."""
-    return replace(_course(steps, CLIMB, kinds), keep={steps // 3: 2 * few, 2 * steps // 3: few})
+    return Course(steps, (first,), last, keep or {}, memory, kinds, memory_at_end=at_end)
 
 
 def _half(steps: int) -> int:
