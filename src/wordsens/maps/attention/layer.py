@@ -22,7 +22,7 @@ from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
 SMALL, TINY = 5_000, 100  # n·d of small problems, and of the smallest
 JUMPING = 1_000  # n·d up to which the jumps of ReLU attention matter to losses
-RUGGED = 20_000  # n·d up to which a start that alone came to the best maximum happens to miss one
+RUGGED = 6_000  # n·d up to which a start that alone came to the best maximum happens to miss one
 INFINITY = float("inf")
 Layer = TypeVar("Layer", bound="AttentionMap")
 
