@@ -9,7 +9,7 @@ there starts climb by momentum (``search.momentum``) and the best go on to the r
 
 What is best below can be a dead end above.  So on every rung from which others begin more starts
 come anew, along x' − x_i towards other words x' of the vocabulary: several words are looked at for
-every start, in one run of the model for all layers, and those taken that move the rung most.  Of
+every start, in one run of the model for all rungs, and those taken that move the rung most.  Of
 the starts that came from below and of the new ones the best go on, half of each.  Where none comes
 anew steps are shorter, as all are at the foot of something.
 
@@ -36,7 +36,7 @@ from wordsens.encoders.view import EncoderView
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
 from wordsens.randomness import Stream
-from wordsens.search.maximum import Maximum, leaders, leaders_by_kind
+from wordsens.search.maximum import Maximum, leaders, leaders_by_kind, with_second
 from wordsens.search.momentum import Course, Front, ascend
 
 MET = 0.95  # cosine of every two starts from which on they are taken to have met, and
@@ -199,10 +199,7 @@ def climb(
         return Rung(settled, kinds, met, finals)
     before: list[torch.Tensor] = []
     climbed = ascend(view, front, course, before=before, ranked=_ranked)
-    ends = climbed.value
-    if ends.shape[-1] == 1 and before:
-        ends = torch.cat([ends, before[-1].topk(2).values[..., 1:]], -1)
-    ends = torch.where(met[..., None], finals, _extremes(ends))
+    ends = torch.where(met[..., None], finals, _extremes(with_second(climbed.value, before)))
     return Rung(climbed if settled is None else settled.where(met, climbed), kinds, met, ends)
 
 

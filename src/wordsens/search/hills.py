@@ -13,7 +13,7 @@ import torch
 
 from wordsens.perturbation import OneTokenView
 from wordsens.progress import stage
-from wordsens.search.maximum import Maximum
+from wordsens.search.maximum import Maximum, with_second
 from wordsens.search.momentum import Course, Front, ascend
 
 EXPLORING = 0.6  # share of the steps; of few all, of which refining would take too many
@@ -38,7 +38,4 @@ def cross_hills(view: OneTokenView, starts: torch.Tensor, *, steps: int) -> Maxi
         with stage(refine / steps):
             front = ascend(view, front, Course(refine, *REFINE, {}, even=True))
     found = front.maximum(view.radius)
-    if front.value.shape[-1] > 1 or not before:
-        return found
-    second = before[-1].topk(2).values[..., 1:]  # so that there is a spread
-    return replace(found, finals=torch.cat([found.finals, second], -1))
+    return replace(found, finals=with_second(found.finals, before))

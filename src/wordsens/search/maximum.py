@@ -74,6 +74,16 @@ def leaders_by_kind(
     return torch.cat([first + leaders(part, count) for part, first, count in chosen], -1)
 
 
+def with_second(finals: torch.Tensor, before: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Finals (T, P, S); of one start alone with the second best when the last were given up.
+
+    So there is a spread.  ``before`` has the values of all starts each time some were given up.
+    """
+    if finals.shape[-1] > 1 or not before:
+        return finals
+    return torch.cat([finals, before[-1].topk(2).values[..., 1:]], -1)
+
+
 def tangent(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     """What of x is tangent to the spheres at u, word by word."""
     return x - (x * u).sum(-1, keepdim=True) * u
