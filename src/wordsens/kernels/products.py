@@ -35,6 +35,25 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def few(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a b for a (..., S, k) and b (..., k, N) where S, k or N count changed words.
+
+    One word alone, as in most searches, needs no batch of matrix products as small as numbers.
+    """
+    if a.shape[-1] == 1:
+        return a * b
+    if a.shape[-2] == 1 and b.shape[-1] == 1:
+        return (a * b.mT).sum(-1, keepdim=True)
+    return a @ b
+
+
+def summed(x: torch.Tensor, dim: int, keepdim: bool = False) -> torch.Tensor:
+    """x.sum(dim); of one word or head alone x itself, not a copy."""
+    if x.shape[dim] > 1:
+        return x.sum(dim, keepdim=keepdim)
+    return x if keepdim else x.squeeze(dim)
+
+
 @cache
 def _linear() -> Any:
     """oneDNN's x wᵀ for plain tensors, or None where this Torch has none for such vectors."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import normalize
+
+TINY = 1e-12  # length below which nothing has a direction
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,9 @@ def tangent(x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 def unit(grad: torch.Tensor, where_flat: torch.Tensor) -> torch.Tensor:
     """∇F/‖∇F‖ per word; where F is flat there is nothing to follow and the start stays."""
     length = torch.linalg.vector_norm(grad, dim=-1, keepdim=True)
-    return torch.where(length > 0, grad / torch.where(length > 0, length, 1), where_flat)
+    return torch.where(length > 0, grad / length, where_flat)
 
 
 def sphere(x: torch.Tensor) -> torch.Tensor:
     """Each word's direction, of length one."""
-    return normalize(x, dim=-1)
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(TINY)

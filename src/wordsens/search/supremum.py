@@ -31,7 +31,9 @@ METHODS = ("power", "published")
 NARROW = 0.1  # reach below which F's short formula loses digits in float32
 LINEAR = 1e-3  # reach below which a map is searched here, as it is linear, and Δ made shorter
 ROUNDING = 1e-5  # share by which a value exceeds its bound through rounding at most
-POLISH = 12  # guarded steps after exploring in float32
+FINE = 1e-6  # share of F that ten guarded steps must bring for a start to go on
+ROUGH = 1e-4  # the same where exploring is done in float32
+POLISH = 12  # guarded steps after it
 DOUBTFUL = 1e-3  # share by which F may deviate from the direct difference
 
 
@@ -172,16 +174,19 @@ def _searched(
     Exploring is left to the ``coarse`` view; where it sees another F than ``view``, all is done
     again without it.
     """
-    maximum = _explored(coarse, starts.to(coarse.tokens), effort)
+    tolerance = FINE if coarse is view else ROUGH
+    maximum = _explored(coarse, starts.to(coarse.tokens), effort, tolerance)
     if coarse is not view:
         polished = _polished(view, maximum)
-        maximum = _explored(view, starts, effort) if polished is None else polished
+        maximum = _explored(view, starts, effort, FINE) if polished is None else polished
     maximum = look_inside(view, maximum, inner)
     seen = maximum.value.double()
     return replace(maximum, value=torch.stack([seen, view.squared_change(maximum.delta)]))
 
 
-def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maximum:
+def _explored(
+    view: OneTokenView, starts: torch.Tensor, effort: Effort, tolerance: float
+) -> Maximum:
     if view.hilly:
         return cross_hills(view, starts, steps=effort.steps)
     if view.kinked:
@@ -190,7 +195,7 @@ def _explored(view: OneTokenView, starts: torch.Tensor, effort: Effort) -> Maxim
             return follow_ridges(view, starts, beside, steps=effort.steps)
         return follow_kinks(view, starts, steps=effort.steps)
     chosen = {name: getattr(effort, name) for name in ("anneal", "steps", "halve", "plain")}
-    return climb(view, starts, **chosen)
+    return climb(view, starts, **chosen, tolerance=tolerance)
 
 
 def _polished(view: OneTokenView, found: Maximum) -> Maximum | None:
@@ -203,7 +208,7 @@ def _polished(view: OneTokenView, found: Maximum) -> Maximum | None:
     kept = Maximum(value[..., 0], delta[:, :, 0], found.start, found.steps, found.finals.double())
     if view.kinked:
         return kept
-    more = climb(view, delta, anneal=0, steps=POLISH)
+    more = climb(view, delta, anneal=0, steps=POLISH, tolerance=FINE)
     more = replace(more, start=found.start, steps=found.steps + more.steps)
     best = kept.or_better(more)
     finals = best.finals.clone()

@@ -20,7 +20,8 @@ from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
-SMALL, TINY = 5_000, 100  # n·d of small problems, and of the smallest
+LOW = 128  # dimensions in which words that share a mean lead most starts astray
+SMALL, TINY = 5_000, 100  # n·d up to which losses are small problems, and the smallest
 JUMPING = 1_000  # n·d up to which the jumps of ReLU attention matter to losses
 RUGGED = 6_000  # n·d up to which a start that alone came to the best maximum happens to miss one
 INFINITY = float("inf")
@@ -38,14 +39,11 @@ class AttentionMap(FeatureMap):
 
     @classmethod
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
-        # where words share a mean in few dimensions, annealing leads all starts astray: there more
-        # plain ones say more than a slow annealing, which large problems need
-        if cls.normalization.kinks or n * d > RUGGED:
+        if cls.normalization.kinks:
             return cls.effort
-        rugged = replace(cls.effort, afresh=48)
-        if n * d > SMALL:
-            return rugged
-        return replace(rugged, starts=64, anneal=20, halve=4, plain=None)
+        if d <= LOW:  # annealed starts too, so that many plain ones climb
+            return replace(cls.effort, starts=96, plain=None, afresh=48)
+        return cls.effort if n * d > RUGGED else replace(cls.effort, afresh=48)
 
     @classmethod
     def with_weights(

@@ -8,7 +8,7 @@ from typing import Any
 
 from wordsens.deferred import torch
 from wordsens.errors import UserError
-from wordsens.kernels.products import product
+from wordsens.kernels.products import product, summed
 from wordsens.maps.attention.normalization import Normalization
 
 
@@ -24,7 +24,7 @@ class Projection:
 
     def pull(self, g: torch.Tensor) -> torch.Tensor:
         """(B, H, N, r) → (B, N, d): Mᵀ g summed over heads."""
-        return (g if self.matrix is None else product(g, self.matrix.mT)).sum(1)
+        return summed(g if self.matrix is None else product(g, self.matrix.mT), 1)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from wordsens.deferred import torch
 from wordsens.kernels import attention
+from wordsens.kernels.products import few, summed
 from wordsens.maps.attention.asking import Asking
 from wordsens.maps.attention.bound import softmax_bound
 from wordsens.maps.attention.cones import ReLUCones
@@ -157,7 +158,7 @@ class AttentionView(OneTokenView):
 
         key, query, value, own = (x.unflatten(2, inner) for x in (key, query, value, own))
         index = self.sets[:, None, None, :].expand(*query.shape[:-2], *self.sets.shape[1:] * 2)
-        q, pull_q = state.normalization.row(own.scatter(-1, index, query @ key.mT))
+        q, pull_q = state.normalization.row(own.scatter(-1, index, few(query, key.mT)))
         return _Moved(key, query, value, p * constants.outside, pull_p, q, pull_q, index)
 
     def pull(
@@ -172,17 +173,17 @@ class AttentionView(OneTokenView):
 
         dkey = through(at.pull_p(dp * self.constants.outside), state.queries)
         dq = through(dout, state.values.mT)
-        ds = at.pull_q(dq.scatter(-1, at.index, dout @ at.value.mT))
+        ds = at.pull_q(dq.scatter(-1, at.index, few(dout, at.value.mT)))
         ds_own = ds.gather(-1, at.index)
         others = ds.scatter(-1, at.index, 0)
         if self.asking is None:
-            dquery = through(others, state.keys) + ds_own @ at.key
+            dquery = through(others, state.keys) + few(ds_own, at.key)
             asked = state.query.pull(dquery.flatten(2, 4))
-            dkey = dkey + ds_own.mT @ at.query
+            dkey = dkey + few(ds_own.mT, at.query)
         else:
             dkey = dkey + through(others, self.asking.rows)
-            asked = (2 * ds_own.mT @ at.query).flatten(2, 4).sum(1)
-        dvalue = dvalue + at.q.gather(-1, at.index).mT @ dout
+            asked = summed(few(2 * ds_own.mT, at.query).flatten(2, 4), 1)
+        dvalue = dvalue + few(at.q.gather(-1, at.index).mT, dout)
         pulled = state.key.pull(dkey.flatten(2, 4)) + asked + state.value.pull(dvalue.flatten(2, 4))
         return pulled.unflatten(1, shape)
 
@@ -190,7 +191,7 @@ class AttentionView(OneTokenView):
         """out_i of the changed rows, (T, H, P, S, m, e)."""
         inner = at.q.shape[2:5]
         rest = at.q.scatter(-1, at.index, 0).flatten(2, 4) @ self.state.values
-        return rest.unflatten(2, inner) + at.q.gather(-1, at.index) @ at.value
+        return rest.unflatten(2, inner) + few(at.q.gather(-1, at.index), at.value)
 
     # what is asked of every view
 
@@ -211,23 +212,26 @@ class AttentionView(OneTokenView):
         t, h, s, j = c.heavy
         own = c.own_values[:, :, :, None]  # (T, H, P, 1, m, e)
         phi_w = (value.flatten(2, 4) @ state.output.mT).unflatten(2, inner)
-        r_w = c.gain * phi_w - (value @ own.mT) @ c.share
+        r_w = c.gain * phi_w - few(few(value, own.mT), c.share)
         if len(t):
             r_w[t, h, s, :, :, j] += (value[t, h, s] * c.surplus[:, None, None]).sum(-1)
         o_w = phi_w + r_w
-        moved = p.sum(-2, keepdim=True)  # Σ_a p_a
-        mixed = (p * o_w).sum(-2, keepdim=True)
+        moved = summed(p, -2, keepdim=True)  # Σ_a p_a
+        mixed = summed(p * o_w, -2, keepdim=True)
         lean = r_w - c.ro  # ⟨r, w_a − o⟩
-        along = lean + (value @ value.mT) @ p - moved * o_w - mixed + moved * c.oo
+        along = lean + few(few(value, value.mT), p) + moved * (c.oo - o_w) - mixed
         # rr and ro are meaningless on the changed rows themselves, which are counted below
-        rows = (c.rr * c.outside) + (p * (lean + along)).sum(-2, keepdim=True)
+        rows = (c.rr * c.outside) + summed(p * (lean + along), -2, keepdim=True)
         gap = self.changed_rows(at) - state.output[:, :, self.sets][:, :, :, None]
         # rounding can push a change far below ‖φ‖ under zero
         total = (rows.sum((1, -1, -2)) + (gap * gap).sum((1, -1, -2))).clamp_min(0)
 
-        kept = 2 * p * (1 - moved)
-        on_phi = (kept * c.gain - 2 * p * moved).flatten(2, 4) @ state.output
-        dvalue = on_phi.unflatten(2, inner) - (kept @ c.share.mT) @ own + 2 * (p @ p.mT) @ value
+        double = 2 * p
+        both = double * moved
+        kept = double - both
+        on_phi = (kept * c.gain - both).flatten(2, 4) @ state.output
+        dvalue = on_phi.unflatten(2, inner) - few(few(kept, c.share.mT), own)
+        dvalue = dvalue + few(few(double, p.mT), value)
         if len(t):
             dvalue.index_put_(
                 (t, h, s), kept[t, h, s, :, :, j, None] * c.surplus[:, None, None], True
