@@ -83,6 +83,23 @@ def test_the_spread_shows_where_annealing_leads_astray():
     assert (spread[astray] > 0.09).all()
 
 
+def test_few_dimensions_have_more_starts():
+    """At n = 400, d = 32 a dozen plain starts all missed the best maximum of some draws."""
+    n, d = 400, 32
+    cls, view, sets, streams = drawn("raf", n, d, 24, mean=1.0, key="few")
+    many = cls.effort_for(n, d)
+    few = cls.effort_for(n, 512)
+    assert many.starts > few.starts
+    assert many.plain is None
+
+    def found(effort):
+        return search(cls, view, sets, streams, effort, n).maximum.value[:, 0]
+
+    raised = found(many) / found(few)
+    assert (raised > 1 - 1e-5).all()
+    assert (raised > 1.05).any()
+
+
 def lonely(finals):
     finals = torch.tensor(finals, dtype=torch.float64)[None, None]
     one = torch.zeros(1, 1, dtype=torch.long)
