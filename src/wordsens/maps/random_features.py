@@ -74,8 +74,9 @@ class DeepRandomFeatures(FeatureMap):
         if options.depth == 1:
             starts = max(1, min(16, 30_000 // k))
             return replace(cls.effort, starts=starts, steps=min(cls.effort.steps, most))
-        starts = min(128, 2 + round((9000 / k) ** 2))
-        return Effort(starts, anneal=0, steps=min(max(22, min(75, 96_000 // k)), most))
+        starts = min(128, max(2 + round((9000 / k) ** 2), min(8, 60_000 // k), 4))
+        steps = max(40, min(60, 576_000 // k), min(75, 96_000 // k))
+        return Effort(starts, anneal=0, steps=min(steps, most))
 
     @classmethod
     def loss_effort_for(cls, n: int, d: int) -> LossEffort:
