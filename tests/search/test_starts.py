@@ -10,7 +10,7 @@ import torch
 from wordsens.maps import map_class, position_sets
 from wordsens.maps.attention.silence import alone, but_one
 from wordsens.randomness import Stream
-from wordsens.search import power
+from wordsens.search import power, supremum
 from wordsens.search.afresh import met_once, with_best
 from wordsens.search.auditing import longer
 from wordsens.search.maximum import Maximum, leaders_by_kind
@@ -173,3 +173,16 @@ def test_rounding_in_one_trial_repeats_that_trial_alone(monkeypatch):
     again = search(cls, view, sets, streams, effort, n).maximum.value
     assert {trials for dtype, trials in asked if dtype == torch.float64} == {1}
     torch.testing.assert_close(again, plain, rtol=0.02, atol=0)
+
+
+def test_what_rough_exploring_leaves_is_polished(monkeypatch):
+    n, d = 25, 384
+    cls, view, sets, streams = drawn("raf", n, d, 12)
+
+    def found():
+        return search(cls, view, sets, streams, cls.effort_for(n, d), n).maximum.value
+
+    rough = found()
+    monkeypatch.setattr(supremum, "ROUGH", supremum.FINE)
+    monkeypatch.setattr(supremum, "POLISH", 60)
+    torch.testing.assert_close(rough, found(), rtol=3e-6, atol=0)
