@@ -42,7 +42,7 @@ def few(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """
     if a.shape[-1] == 1:
         return a * b
-    if a.shape[-2] == 1 and b.shape[-1] == 1:
+    if b.shape[-1] == 1:
         return (a * b.mT).sum(-1, keepdim=True)
     return a @ b
 

@@ -34,6 +34,7 @@ GROW, SHRINK = 1.3, 0.7  # of the guarded step
 LONGEST = 4.0  # guarded step in power steps: over-relaxed, which nearly linear maps reward
 SETTLED = 1e-3  # guarded step below which a start has arrived
 HALVINGS = (1, 2, 4)  # in units of ``halve`` steps
+FINE = 1e-6  # share of F that ten guarded steps must bring for a start to go on
 
 
 def candidates(effort: Effort) -> int:
@@ -53,7 +54,7 @@ def climb(
     steps: int,
     halve: int = 0,
     plain: int | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = FINE,
 ) -> Maximum:
     """Climb from directions ``starts`` (T, P, S, m, d), of any length.
 

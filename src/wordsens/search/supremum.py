@@ -23,7 +23,7 @@ from wordsens.search.hills import cross_hills
 from wordsens.search.inside import RANDOM, SMALL, look_inside
 from wordsens.search.maximum import Maximum
 from wordsens.search.momentum import follow_kinks
-from wordsens.search.power import candidates, climb
+from wordsens.search.power import FINE, candidates, climb
 from wordsens.search.published import published_ascent
 from wordsens.search.ridges import follow_ridges
 
@@ -31,8 +31,7 @@ METHODS = ("power", "published")
 NARROW = 0.1  # reach below which F's short formula loses digits in float32
 LINEAR = 1e-3  # reach below which a map is searched here, as it is linear, and Δ made shorter
 ROUNDING = 1e-5  # share by which a value exceeds its bound through rounding at most
-FINE = 1e-6  # share of F that ten guarded steps must bring for a start to go on
-ROUGH = 1e-4  # the same where exploring is done in float32
+ROUGH = 1e-4  # share of F that ten steps of exploring in float32 must bring for a start to go on
 POLISH = 12  # guarded steps after it
 DOUBTFUL = 1e-3  # share by which F may deviate from the direct difference
 
@@ -178,14 +177,14 @@ def _searched(
     maximum = _explored(coarse, starts.to(coarse.tokens), effort, tolerance)
     if coarse is not view:
         polished = _polished(view, maximum)
-        maximum = _explored(view, starts, effort, FINE) if polished is None else polished
+        maximum = _explored(view, starts, effort) if polished is None else polished
     maximum = look_inside(view, maximum, inner)
     seen = maximum.value.double()
     return replace(maximum, value=torch.stack([seen, view.squared_change(maximum.delta)]))
 
 
 def _explored(
-    view: OneTokenView, starts: torch.Tensor, effort: Effort, tolerance: float
+    view: OneTokenView, starts: torch.Tensor, effort: Effort, tolerance: float = FINE
 ) -> Maximum:
     if view.hilly:
         return cross_hills(view, starts, steps=effort.steps)
@@ -208,7 +207,7 @@ def _polished(view: OneTokenView, found: Maximum) -> Maximum | None:
     kept = Maximum(value[..., 0], delta[:, :, 0], found.start, found.steps, found.finals.double())
     if view.kinked:
         return kept
-    more = climb(view, delta, anneal=0, steps=POLISH, tolerance=FINE)
+    more = climb(view, delta, anneal=0, steps=POLISH)
     more = replace(more, start=found.start, steps=found.steps + more.steps)
     best = kept.or_better(more)
     finals = best.finals.clone()

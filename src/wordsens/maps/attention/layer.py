@@ -20,7 +20,7 @@ from wordsens.maps.attention.view import AttentionView
 from wordsens.maps.base import FeatureMap
 from wordsens.maps.declaration import DEFAULTS, Effort, LossEffort, MapOptions
 
-LOW = 128  # dimensions in which words that share a mean lead most starts astray
+LOW = 128  # dimensions in which few starts come to the best maximum where words share a mean
 SMALL, TINY = 5_000, 100  # n·d up to which losses are small problems, and the smallest
 JUMPING = 1_000  # n·d up to which the jumps of ReLU attention matter to losses
 RUGGED = 6_000  # n·d up to which a start that alone came to the best maximum happens to miss one
@@ -41,7 +41,7 @@ class AttentionMap(FeatureMap):
     def effort_for(cls, n: int, d: int, options: MapOptions = DEFAULTS) -> Effort:
         if cls.normalization.kinks:
             return cls.effort
-        if d <= LOW:  # annealed starts too, so that many plain ones climb
+        if d <= LOW:  # annealing leads astray there, too, so that many plain ones climb
             return replace(cls.effort, starts=96, plain=None, afresh=48)
         return cls.effort if n * d > RUGGED else replace(cls.effort, afresh=48)
 
